@@ -1,4 +1,3 @@
-/* The command line of the programs. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
 #include "kernels/base/text.h"
@@ -10,9 +9,6 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -156,11 +152,11 @@ static void tell_repeated(const struct command *command, char *note) {
                !text_same_key(word, key_of(command->override[behind])))
             behind++;
         if (before < i && behind == command->overrides)
-            text_append(note, "%s%s",
-                        *note ? ", "
-                              : "given more than once on the command line, where the last value "
-                                "counts: ",
-                        word);
+            text_append(
+                note, "%s%s",
+                *note ? ", "
+                      : "given more than once on the command line, where the last value counts: ",
+                word);
     }
 }
 
@@ -200,10 +196,7 @@ int command_output(char **name, const struct command *command, const char *given
     size_t length = strlen(base);
     if (length > 4 && !strcmp(base + length - 4, ".ini"))
         length -= 4;
-    TRY(base_alloc(name, length + strlen(ending) + 1, 1, err));
-    memcpy(*name, base, length);
-    strcpy(*name + length, ending);
-    return CODE_OK;
+    return base_print(name, err, "%.*s%s", (int)length, base, ending);
 }
 
 /* The program that goes on with a result must be the one that wrote it: another would not find the
@@ -221,10 +214,10 @@ static int check_writer(const char *program, const char *result, struct err *err
     TRY(result_program(path, &writer, err));
     bool compared = !strcmp(writer, "dmft-compare");
     if (!strcmp(writer, "dmft-sweep"))
-        return err_set(err, CODE_INPUT,
-                       "--continue %s: is of dmft-sweep, which goes on by the command that began "
-                       "the sweep",
-                       result);
+        return err_set(
+            err, CODE_INPUT,
+            "--continue %s: is of dmft-sweep, which goes on by the command that began the sweep",
+            result);
     if (compared != !strcmp(program, "dmft-compare"))
         return err_set(err, CODE_INPUT, "--continue %s: is of %s: %s --continue %s goes on with it",
                        result, writer, compared ? "dmft-compare" : "dmft-solve", result);
@@ -267,7 +260,7 @@ int command_refuse_input(const char *output, const char *input, struct err *err)
 
 int command_refuse_inputs(const char *output, const struct params *params, struct err *err) {
     TRY(command_refuse_input(output, params->file, err));
-    for (size_t k = 0; k < params->includes; k++)
+    for (int k = 0; k < params->includes; k++)
         TRY(command_refuse_input(output, params->include[k], err));
     for (const struct param_section *s = params->sections; s < params->sections + params->count;
          s++)

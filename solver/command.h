@@ -2,7 +2,6 @@
 #pragma once
 
 #include "solver/run/run.h"
-#include <signal.h>
 
 /* An option: --word alone sets *given; with a value (-o OUT) it sets *value. */
 struct command_option {

@@ -6,9 +6,6 @@
 #include <cblas.h>
 #include <gsl/gsl_errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 _Static_assert(DMFT_SYSTEM == (int)CODE_SYSTEM && DMFT_INPUT == (int)CODE_INPUT &&
                    DMFT_NUMERICAL == (int)CODE_NUMERICAL &&
@@ -96,8 +93,8 @@ static int need_argument(struct dmft *d, const char *call, const char *name, con
 /* --- networks -------------------------------------------------------------------------------- */
 
 int dmft_add_network(struct dmft *d, const struct model *model) {
-    int code = need_argument(d, "dmft_add_network", "model", model);
-    return code ? code : network_add(model, &d->err);
+    TRY(need_argument(d, "dmft_add_network", "model", model));
+    return network_add(model, &d->err);
 }
 
 size_t dmft_sites(const struct program *p) {
@@ -126,35 +123,29 @@ static int replace_text(struct dmft *d, char **to, const char *text) {
 }
 
 int dmft_file(struct dmft *d, const char *ini) {
-    int code = need_argument(d, "dmft_file", "ini", ini);
-    return code ? code : replace_text(d, &d->file, ini);
+    TRY(need_argument(d, "dmft_file", "ini", ini));
+    return replace_text(d, &d->file, ini);
 }
 
 int dmft_text(struct dmft *d, const char *text) {
-    int code = need_argument(d, "dmft_text", "text", text);
-    return code ? code : replace_text(d, &d->text, text);
+    TRY(need_argument(d, "dmft_text", "text", text));
+    return replace_text(d, &d->text, text);
 }
 
 int dmft_set(struct dmft *d, const char *key, const char *value) {
     TRY(need_argument(d, "dmft_set", "key", key));
     TRY(need_argument(d, "dmft_set", "value", value));
-    size_t length = strlen(key), size = length + strlen(value) + 4;
-    char *word;
-    TRY(base_alloc(&word, size, 1, &d->err));
-    snprintf(word, size, "--%s=%s", key, value);
-    for (int k = 0; k < d->overrides; k++)
-        if (!strncmp(d->override[k], word, length + 3)) { /* --key= */
-            free(d->override[k]);
-            d->override[k] = word;
-            return CODE_OK;
-        }
-    char **grown = realloc(d->override, ((size_t)d->overrides + 1) * sizeof *grown);
-    if (!grown) {
+    char *word, **place = NULL;
+    TRY(base_print(&word, &d->err, "--%s=%s", key, value));
+    for (int k = 0; k < d->overrides && !place; k++)
+        if (!strncmp(d->override[k], word, strlen(key) + 3)) /* --key= */
+            place = &d->override[k];
+    if (!place && !(place = base_grow(&d->override, &d->overrides, sizeof *place, &d->err))) {
         free(word);
-        return err_set(&d->err, CODE_SYSTEM, "out of memory: settings");
+        return d->err.code;
     }
-    d->override = grown;
-    grown[d->overrides++] = word;
+    free(*place);
+    *place = word;
     return CODE_OK;
 }
 

@@ -3,8 +3,6 @@
 #include "solver/study/compare.h"
 #include "solver/files/provenance.h"
 
-#include <stdio.h>
-
 struct options {
     struct command command;
     const char *output, *again;

@@ -14,14 +14,11 @@
 #include "solver/run/predict.h"
 #include "solver/run/report.h"
 #include "solver/run/states.h"
-#include "solver/settings/matrices.h"
+#include "solver/settings/names.h"
 #include "solver/study/units.h"
 
 #include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct options {
     struct command command;
@@ -31,8 +28,8 @@ struct options {
 };
 
 static const char usage[] =
-    "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] [--profile] FILE.ini "
-    "[--section.key=value ...]\n"
+    "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] [--profile] FILE.ini [--section.key=value "
+    "...]\n"
     "       dmft-solve --continue OUT.h5 [--quiet] [--profile] [--section.key=value ...]\n"
     "       dmft-solve --predict DATA -o PREDICTION.h5 [--force] OUT.h5\n"
     "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version\n"
@@ -68,9 +65,9 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         !options->defaults && !options->operations && !options->programs && !options->units)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
     if (options->predict && (!options->output || options->again || options->command.overrides))
-        return err_set(err, CODE_INPUT,
-                       "--predict needs -o and the output of a run that kept its state, and takes "
-                       "no keys");
+        return err_set(
+            err, CODE_INPUT,
+            "--predict needs -o and the output of a run that kept its state, and takes no keys");
     if ((options->program || options->estimate) && (options->again || options->output))
         return err_set(err, CODE_INPUT, "%s of an ini; it takes no %s",
                        options->program ? "--program prints the network"
@@ -134,9 +131,9 @@ static int print_help(const struct options *options, struct err *err) {
     } else if (options->defaults) {
         params_defaults(sections, count, stdout);
     } else {
-        printf("dmft-solve: infinite-width limits of mixture-of-experts training\n%s"
-               "\nWrites OUT.h5 (default: the ini's name in the current folder). Exit codes: 0 "
-               "done, 1 system error,\n2 bad input, 3 numerical failure, 130 interrupted.\n\n"
+        printf("dmft-solve: infinite-width limits of mixture-of-experts training\n%s\nWrites "
+               "OUT.h5 (default: the ini's name in the current folder). Exit codes: 0 done, 1 "
+               "system error,\n2 bad input, 3 numerical failure, 130 interrupted.\n\n"
                "The keys that one should know first:\n",
                usage);
         params_help_first(sections, count, first_keys, stdout);
@@ -164,12 +161,16 @@ static void tell_costs(const struct run *run, double start) {
         fprintf(stderr, "warning: no profile: %s\n", err.text);
 }
 
+static int configure_run(struct run *run, const struct command *command, struct err *err) {
+    return run_configure(run, command->file, command->overrides, command->override, err);
+}
+
 /* The networks of an ini and their limit as data (docs/program_format.md); nothing is computed. */
 static int print_program(struct run *run, const struct command *command, bool limit,
                          struct err *err) {
     FREED(base_free) char *text = NULL;
     run->config.only_told = true;
-    TRY(run_configure(run, command->file, command->overrides, command->override, err));
+    TRY(configure_run(run, command, err));
     TRY(description_text(run, limit, &text, err));
     puts(text);
     return CODE_OK;
@@ -180,20 +181,14 @@ static int print_answer(struct run *run, json_t *words, struct err *err) {
     bool no_limit = false;
     const struct command_option known[] = {{"--no-limit", &no_limit, NULL, NULL}, {0}};
     size_t count = json_array_size(words);
-    const char **argv = calloc(count + 1, sizeof *argv);
     struct command command;
-    int code = argv ? CODE_OK : err_set(err, CODE_SYSTEM, "no memory for %zu words", count);
-    for (size_t k = 0; !code && k < count; k++)
+    SCRATCH(const char *, argv, count + 2);
+    for (size_t k = 0; k < count; k++)
         if (!(argv[k + 1] = json_string_value(json_array_get(words, k))))
-            code = err_set(err, CODE_INPUT, "word %zu is no text", k + 1);
-    if (!code)
-        code = command_read(&command, known, usage, (int)count + 1, (char **)(uintptr_t)argv, err);
-    if (!code && !command.file)
-        code = err_set(err, CODE_INPUT, "which ini file?");
-    if (!code)
-        code = print_program(run, &command, !no_limit, err);
-    free(argv);
-    return code;
+            return err_set(err, CODE_INPUT, "word %zu is no text", k + 1);
+    TRY(command_read(&command, known, usage, (int)count + 1, (char **)(uintptr_t)argv, err));
+    return command.file ? print_program(run, &command, !no_limit, err)
+                        : err_set(err, CODE_INPUT, "which ini file?");
 }
 
 /* Each line of standard input is a JSON list of the words that would follow --program; its answer
@@ -225,12 +220,6 @@ static int print_answers(const struct run *first, struct err *err) {
     return code;
 }
 
-/* What the run of an ini would cost; nothing is written. */
-static int print_estimate(struct run *run, const struct command *command, struct err *err) {
-    TRY(run_configure(run, command->file, command->overrides, command->override, err));
-    return estimate_print(run, stdout, err);
-}
-
 static int solve_run(struct run *run, struct options *options, struct err *err) {
     struct command *command = &options->command;
     FREED(base_free) char *output = NULL, *ini = NULL;
@@ -243,7 +232,7 @@ static int solve_run(struct run *run, struct options *options, struct err *err) 
     DO(run->states.resume ? command_continue(command, "dmft-solve", options->again, options->output,
                                              &ini, &output, err)
                           : command_output(&output, command, options->output, ".h5", err));
-    DO(run_configure(run, command->file, command->overrides, command->override, err));
+    DO(configure_run(run, command, err));
     DO(command_notes(&run->notes, command, err));
     DO(command_refuse_inputs(output, &run->params, err));
     DO(run_open(run, output, options->force, err));
@@ -300,7 +289,9 @@ int main(int argc, char **argv) {
     else if (!code && options.program)
         code = print_program(&run, &options.command, !options.no_limit, &err);
     else if (!code && options.estimate)
-        code = print_estimate(&run, &options.command, &err);
+        code = configure_run(&run, &options.command, &err) || estimate_print(&run, stdout, &err)
+                   ? err.code
+                   : CODE_OK;
     else if (!code && options.predict)
         code = predict_outputs(&run, &options, &err);
     else if (!code)

@@ -124,7 +124,8 @@ wrong=$(echo "$program" | xargs awk '/^[^ ]/ {jumps = 0} /(^|[^A-Z_])DO\(|goto /
         sub(/;.*/, "", line)
         while (gsub(/\([^()]*\)|\{[^{}]*\}/, "", line)) ;
         if (jumps || gsub(/=/, "", line) != gsub(/,/, "", line) + 1) print FILENAME ":" FNR ": " $0
-    }')
+    }
+    /^ .*SCRATCH\(/ && jumps {print FILENAME ":" FNR ": " $0}')
 [ -z "$wrong" ] || say "freed without a value, or behind a jump:" "$wrong"
 close what_is_freed_has_a_value
 

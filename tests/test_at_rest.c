@@ -1,5 +1,5 @@
 /* A limit at rest: told from others, and the times at which networks leave it. */
-#include "solver/run/at_rest.h"
+#include "solver/run/findings.h"
 #include "solver/study/compare.h"
 #include "tests/support/support.h"
 

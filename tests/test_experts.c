@@ -8,8 +8,9 @@
 /* The values at this place of all series of an instrument. */
 static void measure(instrument *declare, const struct run *run, const struct net *net,
                     struct record *record) {
+    const struct declaring declaring = {record, &run->config, net, run->data.y};
     ASK(record_init(record, 1, 1, err));
-    ASK(declare(record, &run->config, net, err));
+    ASK(declare(&declaring, err));
     struct measuring m = {.config = &run->config, .net = net, .y = run->data.y, .record = record};
     for (int f = 0; f < record->fillers; f++) {
         const struct filler *filler = &record->filler[f];

@@ -109,7 +109,8 @@ TEST(quantiles_and_sites) {
         host[i] = numbers[i % 5] * (i < 5 ? 1 : -2);
     net.field_rows.item[0].rows.array->backend->put(net.field_rows.item[0].rows, host);
     ASK(record_init(&record, 1, 1, err));
-    ASK(fields_declare(&record, &run.config, &net, err));
+    const struct declaring declaring = {&record, &run.config, &net, NULL};
+    ASK(fields_declare(&declaring, err));
     assert_int_equal(record.fillers, 1);
     assert_int_equal(record.filler[0].count, 4);
     for (int k = 0; k < 4; k++)

@@ -242,17 +242,22 @@ FOLDER_TEST(test_result) {
     in_folder(path, state, "out.h5");
     in_folder(partial, state, "out.h5.partial");
     make_record(&record);
+    assert_ok(record_name_axis(&record, 2, &err), &err);
+    for (int k = 0; k < 2; k++)
+        strcpy(record.labels[k], labels[k]);
     record.series[0].values[0] = 5; /* to be written over below */
     assert_ok(io_create(&io, path, false, &err), &err);
     assert_int_equal(read_complete(partial), 0);
     assert_ok(io_provenance(&io, "version", "1.2", &err), &err);
     assert_ok(io_data(&io, &data, true, &err), &err);
-    assert_ok(io_record(&io, "limit", &record, labels, &err), &err);
+    assert_ok(io_record(&io, "limit", &record, &err), &err);
     assert_ok(io_text(&io, "limit", "note", "first", &err), &err);
     fill(&record);
-    assert_ok(io_record(&io, "limit", &record, labels, &err), &err);
+    assert_ok(io_record(&io, "limit", &record, &err), &err);
     assert_ok(io_text(&io, "limit", "note", "second", &err), &err);
-    assert_ok(io_record(&io, "reference/N64", &record, NULL, &err), &err);
+    free(record.labels);
+    record.labels = NULL;
+    assert_ok(io_record(&io, "reference/N64", &record, &err), &err);
     assert_ok(io_attribute(&io, "reference/N64", "N", 64, &err), &err);
     assert_int_equal(read_complete(partial), 0);
     assert_ok(io_finish(&io, false, &err), &err);
@@ -403,7 +408,7 @@ FOLDER_TEST(test_disk_full) {
     small.rlim_cur = 10000;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    int recorded = io_record(&io, "limit", &record, NULL, &err);
+    int recorded = io_record(&io, "limit", &record, &err);
     int finished = io_finish(&io, false, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_int_equal(recorded, CODE_SYSTEM);
@@ -413,7 +418,7 @@ FOLDER_TEST(test_disk_full) {
     assert_true(io.behind);
     assert_false(exists(left) || exists(path));
     assert_int_equal(read_complete(partial), 0);
-    assert_ok(io_record(&io, "limit", &record, NULL, &err), &err);
+    assert_ok(io_record(&io, "limit", &record, &err), &err);
     assert_int_equal(read_complete(partial), 0);
     assert_ok(io_finish(&io, false, &err), &err);
     assert_int_equal(read_complete(path), 1);

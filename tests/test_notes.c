@@ -1,7 +1,6 @@
 /* Notes of a run: what is said of limits that condense, of runs that fail, and until when numbers
  * hold. */
-#include "solver/run/condense.h"
-#include "solver/run/correction.h"
+#include "solver/run/findings.h"
 #include "solver/run/notes.h"
 #include "solver/run/run.h"
 #include "tests/support/support.h"

@@ -65,7 +65,7 @@ def test_every_series_stands_on_its_page():
     found = set()
     for path in glob.glob(os.path.join(ROOT, "solver", "measure", "*.c")):
         with open(path, encoding="utf-8") as file:
-            found |= set(re.findall(r'(?:\.name = |\.name, )"(\w+)"', file.read()))
+            found |= set(re.findall(r'(?:\.name = |series_add\([^;]*?err, )"(\w+)"', file.read()))
     with open(os.path.join(ROOT, "docs", "output.md"), encoding="utf-8") as file:
         said = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", file.read()))))
     assert {"loss", "gate_top", "rank"} <= found

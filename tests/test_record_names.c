@@ -171,10 +171,10 @@ TEST(kernels_of_a_fixed_point) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         FREED(run_free) struct run run;
         FREED(record_free) struct record record = {0};
-        char **label = NULL;
         support_run(&run, files[i], keys);
         struct net_setup setup = run_setup(&run, 0, 0);
-        ASK(iteration_declare(&record, &run.config, &setup, 1, &label, err));
+        ASK(iteration_declare(&record, &run.config, &setup, 1, err));
+        char *const *label = record.labels;
         const struct series *change = record_find(&record, "change");
         assert_true(change->shape[1] > 3);
         for (size_t k = 0; k < change->shape[1]; k++) {
@@ -182,6 +182,5 @@ TEST(kernels_of_a_fixed_point) {
             for (size_t l = 0; l < k; l++)
                 assert_string_not_equal(label[k], label[l]);
         }
-        free(label);
     }
 }

@@ -1,5 +1,5 @@
 /* The edge of stability, told by how the variance of f over networks goes with N. */
-#include "solver/run/stability.h"
+#include "solver/run/findings.h"
 #include "tests/support/support.h"
 
 enum { WIDTHS = 3, RUNS = 5, TIMES = 4 };

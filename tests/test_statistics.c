@@ -4,7 +4,7 @@
 #include "kernels/draws/rng.h"
 #include "solver/measure/mean_loss.h"
 #include "solver/measure/stats.h"
-#include "solver/run/condense.h"
+#include "solver/run/findings.h"
 #include "solver/run/report.h"
 
 #include <gsl/gsl_cdf.h>

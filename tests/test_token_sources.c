@@ -2,7 +2,6 @@
  * statistics of the chain. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/maps/thin.h"
-#include "solver/data/truth.h"
 #include "tests/support/token_data.h"
 
 /* Whether sequences of `few` begin those of `many`, and their first tokens are the same. */

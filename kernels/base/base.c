@@ -118,6 +118,19 @@ int base_copy(char **out, const char *text, struct err *err) {
     return CODE_OK;
 }
 
+int base_print(char **out, struct err *err, const char *format, ...) {
+    va_list list, again;
+    va_start(list, format);
+    va_copy(again, list);
+    int length = vsnprintf(NULL, 0, format, list),
+        code = base_alloc(out, (size_t)length + 1, 1, err);
+    if (!code)
+        vsnprintf(*out, (size_t)length + 1, format, again);
+    va_end(again);
+    va_end(list);
+    return code;
+}
+
 int base_file_code(int cause) {
     static const int of_name[] = {ENOENT, ENOTDIR,      EISDIR, EACCES, EPERM,
                                   ELOOP,  ENAMETOOLONG, ENXIO,  EINVAL};

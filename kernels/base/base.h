@@ -1,14 +1,20 @@
-/* Errors, checked allocation, clocks and log: what every part of dmft-solve may include.
+/* Errors, checked allocation, clocks and log: what every part of dmft-solve may include, with the
+ * headers of C that most files need, which these do not include again.
  *
  * A function that can fail returns int: 0, or the exit code of the program (enum code), and then
  * has written one sentence into struct err. Nothing below main() ends the program. */
 #pragma once
 
+#include <assert.h>
+#include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef __CUDACC__ /* what kernels call is compiled for the device, too */
 #define ON_DEVICE __host__ __device__
@@ -71,12 +77,15 @@ void *base_grow(void *list, int *count, size_t size, struct err *err);
 #define FREED(by) __attribute__((cleanup(by)))
 void base_free(void *pointer);
 void base_close(FILE **stream);
-/* Declares such a pointer to `count` zeroed elements, in a function that has an err. */
+/* Declares such a pointer to `count` zeroed elements, in a function that has an err. It stands
+ * behind no jump to `done`. */
 #define SCRATCH(type, name, count)                                                                 \
     FREED(base_free) type *name = NULL;                                                            \
     TRY(base_alloc(&name, count, sizeof *name, err))
-/* A copy of a string, or CODE_SYSTEM. */
+/* A copy of a string, or a text as printf makes it, to be freed; CODE_SYSTEM without memory. */
 int base_copy(char **out, const char *text, struct err *err);
+int base_print(char **out, struct err *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* What a file that cannot be opened or read for this cause (errno) is: CODE_INPUT where a name or a
  * right is wrong, else CODE_SYSTEM. */

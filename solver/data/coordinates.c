@@ -3,9 +3,6 @@
 #include "models/engine/net.h"
 #include "solver/data/tokens.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 static int of_rows(struct coordinates *inputs, const struct data *data, bool by_entry,
                    struct err *err) {
     int rows = (int)data_rows(data), all;
@@ -28,11 +25,10 @@ static int of_rows(struct coordinates *inputs, const struct data *data, bool by_
 /* What the basis has of a row is the sum of what it has of the token and of the place. */
 static int of_tokens(struct coordinates *inputs, const struct data *data, bool by_entry,
                      struct err *err) {
-    FREED(base_free) size_t *row = NULL;
     size_t D = (size_t)data->D, all;
     double one = 1 / sqrt(data->D > data->V ? 2 : 1);
     int count = 0;
-    TRY(base_alloc(&row, (size_t)data->V + (size_t)data->n, sizeof *row, err));
+    SCRATCH(size_t, row, (size_t)data->V + (size_t)data->n);
     TRY(tokens_open(data, row, &inputs->K, &count, err));
     inputs->K = by_entry ? data->D : inputs->K;
     inputs->test_directions = by_entry ? 0 : count - inputs->K;

@@ -3,8 +3,6 @@
 #include "kernels/draws/rng.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     OWNER_WINDOWS = 3,  /* of PURPOSE_DATA, beside those of tokens.c */
@@ -88,10 +86,10 @@ static int split_letters(struct letters *text, const struct corpus *corpus, stru
     while (at < text->size) {
         int code = next_letter(corpus, text->bytes, text->size, &at);
         if (code < 0)
-            return err_set(err, CODE_INPUT,
-                           "data file %s: byte %zu begins no character of UTF-8; unit = bytes "
-                           "reads any file",
-                           corpus->path, at);
+            return err_set(
+                err, CODE_INPUT,
+                "data file %s: byte %zu begins no character of UTF-8; unit = bytes reads any file",
+                corpus->path, at);
         text->letter[text->count++] = code;
     }
     return CODE_OK;
@@ -119,11 +117,10 @@ static int take_said(struct letters *text, struct data *sizes, const struct corp
         size_t before = at;
         int code = next_said(corpus, &at);
         if (code < 0)
-            return err_set(
-                err, CODE_INPUT,
-                "[data] alphabet: byte %zu is no letter; \\n, \\r, \\t and \\\\ are, and "
-                "characters of UTF-8",
-                before);
+            return err_set(err, CODE_INPUT,
+                           "[data] alphabet: byte %zu is no letter; \\n, \\r, \\t and \\\\ are, "
+                           "and characters of UTF-8",
+                           before);
         if (text->token[code] >= 0)
             return err_set(err, CODE_INPUT, "[data] alphabet: the letter %.*s comes twice",
                            (int)(at - before), corpus->alphabet + before);
@@ -149,9 +146,8 @@ static int by_frequency(const void *a, const void *b) {
 /* The letters of the text, or the most frequent of them, in the order of their codes. */
 static int take_found(struct letters *text, struct data *sizes, const struct corpus *corpus,
                       struct err *err) {
-    FREED(base_free) struct found *found = NULL;
     int kinds = 0, room = corpus->vocabulary;
-    TRY(base_alloc(&found, CODES, sizeof *found, err));
+    SCRATCH(struct found, found, CODES);
     for (size_t k = 0; k < text->count; k++)
         found[text->letter[k]].times++;
     for (int code = 0; code < CODES; code++)
@@ -198,19 +194,18 @@ static int find_alphabet(struct letters *text, struct data *sizes, const struct 
 static int take_windows(struct data *data, const struct letters *text, const struct corpus *corpus,
                         const size_t part[2], int to, struct err *err) {
     size_t n = (size_t)corpus->n, stride = (size_t)corpus->stride, length = part[1] - part[0];
-    FREED(base_free) size_t *order = NULL;
     size_t windows = length > n ? (length - n - 1) / stride + 1 : 0;
     size_t count = (size_t)(to ? corpus->tests : corpus->inputs);
     struct rng_stream stream = {
         .seed = corpus->seed, .purpose = PURPOSE_DATA, .owner = OWNER_WINDOWS};
     if (windows < count)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: its %s %zu letters have %zu windows of %zu letters and the "
-                       "next, at every %zu, where %s = %zu are wanted; try fewer, or a smaller "
-                       "stride%s",
-                       corpus->path, to ? "last" : "first", length, windows, n, stride,
-                       to ? "test_inputs" : "inputs", count, to ? ", or a larger held_out" : "");
-    TRY(base_alloc(&order, windows, sizeof *order, err));
+        return err_set(
+            err, CODE_INPUT,
+            "data file %s: its %s %zu letters have %zu windows of %zu letters and the next, at "
+            "every %zu, where %s = %zu are wanted; try fewer, or a smaller stride%s",
+            corpus->path, to ? "last" : "first", length, windows, n, stride,
+            to ? "test_inputs" : "inputs", count, to ? ", or a larger held_out" : "");
+    SCRATCH(size_t, order, windows);
     for (size_t k = 0; k < windows; k++)
         order[k] = k;
     for (size_t k = 0; k < count; k++) { /* Fisher and Yates; the bias is below 2^-32 */

@@ -1,18 +1,36 @@
-/* Data sets: their memory, and those of data files. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/data/data.h"
+#include "kernels/draws/rng.h"
 #include "models/engine/net.h"
 #include "solver/data/data_file.h"
 #include "solver/data/targets.h"
 #include "solver/data/tokens.h"
-#include "solver/data/truth.h"
-#include "solver/data/weights.h"
 
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+int data_truth_init(struct data_truth **truth, struct err *err) {
+    TRY(base_alloc(truth, 1, sizeof **truth, err));
+    (*truth)->floor = (*truth)->rate = NAN;
+    return CODE_OK;
+}
+
+int data_truth_add(struct data_truth *truth, struct truth_array array, double **values,
+                   struct err *err) {
+    size_t size = 1;
+    assert(truth->count < TRUTH_ARRAYS);
+    for (int k = 0; k < TRUTH_AXES; k++)
+        size *= array.shape[k] ? array.shape[k] : 1;
+    TRY(base_alloc(&array.values, size, sizeof *array.values, err));
+    *values = array.values;
+    truth->array[truth->count++] = array;
+    return CODE_OK;
+}
+
+void data_truth_free(struct data_truth *truth) {
+    for (int k = 0; truth && k < truth->count; k++)
+        free(truth->array[k].values);
+    free(truth);
+}
 
 size_t data_rows(const struct data *data) {
     return ((size_t)data->P + (size_t)data->tests) * (size_t)data->n;
@@ -82,7 +100,7 @@ void data_free(struct data *data) {
     free(data->code);
     free(data->y);
     free(data->weight);
-    truth_free(data->truth);
+    data_truth_free(data->truth);
     *data = (struct data){0};
 }
 
@@ -93,6 +111,43 @@ int data_check_file(const char *path, struct err *err) {
         return err_set(err, code, "data file %s", err->text);
     fclose(stream);
     return CODE_OK;
+}
+
+/* --- label noise ----------------------------------------------------------------------------- */
+
+enum { OWNER_LABEL_NOISE = 10 }; /* of PURPOSE_DATA, beside those of the sources */
+
+/* By how many classes, from 1 to C - 1, target number k is moved; 0: it stays. */
+static int shift_of(struct rng_stream stream, size_t k, double share, int C) {
+    uint32_t bits[4];
+    rng_bits(stream, (uint32_t)(k >> 32), (uint32_t)k, bits);
+    double u = (double)((((uint64_t)bits[1] << 32) | bits[0]) >> 11) * 0x1p-53;
+    uint64_t other = ((uint64_t)bits[3] << 32) | bits[2];
+    return u < share ? 1 + (int)(other % (uint64_t)(C - 1)) : 0;
+}
+
+static void move_row(double *y, int C, int shift) {
+    int c = 0;
+    while (c < C && y[c] == 0)
+        c++;
+    if (c == C) /* not asked */
+        return;
+    y[c] = 0;
+    y[(c + shift) % C] = 1;
+}
+
+void data_make_wrong(struct data *data, double share, uint64_t seed) {
+    struct rng_stream stream = {.seed = seed, .purpose = PURPOSE_DATA, .owner = OWNER_LABEL_NOISE};
+    size_t places = (size_t)data->P * (data->per_token ? (size_t)data->n : 1);
+    for (size_t k = 0; k < places; k++) {
+        int shift = shift_of(stream, k, share, data->C == 1 ? 2 : data->C);
+        if (shift && data->C == 1)
+            data->y[k] = -data->y[k];
+        else if (shift && !data->numbered)
+            move_row(data->y + k * (size_t)data->C, data->C, shift);
+        else if (shift && data->y[k] >= 0)
+            data->y[k] = ((int)data->y[k] + shift) % data->C;
+    }
 }
 
 /* --- files ----------------------------------------------------------------------------------- */
@@ -111,14 +166,13 @@ static int get_sizes(struct data *data, const struct data_file *stored, const ch
     int last = test->rank - 1;
     if (test->rank != X->rank || test->shape[1] != X->shape[1] ||
         test->shape[last] != X->shape[last])
-        return err_set(err, CODE_INPUT,
-                       "data file %s: inputs differ in shape, %s has %zu numbers in each and %s "
-                       "%zu%s",
-                       path, data_file_name(stored, DATA_FILE_INPUT), X->count / X->shape[0],
-                       data_file_name(stored, DATA_FILE_TEST_INPUT), test->count / test->shape[0],
-                       X->count / X->shape[0] == test->count / test->shape[0]
-                           ? ", in rows of another length"
-                           : "");
+        return err_set(
+            err, CODE_INPUT,
+            "data file %s: inputs differ in shape, %s has %zu numbers in each and %s %zu%s", path,
+            data_file_name(stored, DATA_FILE_INPUT), X->count / X->shape[0],
+            data_file_name(stored, DATA_FILE_TEST_INPUT), test->count / test->shape[0],
+            X->count / X->shape[0] == test->count / test->shape[0] ? ", in rows of another length"
+                                                                   : "");
     return CODE_OK;
 }
 
@@ -174,15 +228,15 @@ int data_read(struct data *data, const char *path, const struct data_wanted *wan
     DO(data_check_file(path, err));
     DO(data_file_read(&stored, path, wanted->weight, wanted->loss->choice.name, wanted->most, err));
     DO(get_sizes(&sizes, &stored, path, err));
-    DO(weights_shape(&sizes, &stored, path, err));
+    DO(targets_weigh_inputs(&sizes, &stored, path, err));
     if (stored.tokens)
         DO(get_vocabulary(&sizes, &stored, wanted, path, err));
     DO(targets_shape(&sizes, &stored, wanted, path, err));
     DO(data_init(data, &sizes, err));
     fill_inputs(data, &stored);
-    weights_fill(data, &stored);
+    targets_fill_weights(data, &stored);
     if (isfinite(stored.floor)) {
-        DO(truth_init(&data->truth, err));
+        DO(data_truth_init(&data->truth, err));
         data->truth->floor = stored.floor;
     }
     DO(targets_fill(data, &stored, wanted, path, err));

@@ -4,8 +4,31 @@
 #include "kernels/base/base.h"
 #include "models/engine/data_shape.h"
 
-struct data_truth;
 struct loss; /* models/engine/loss.h */
+
+/* What is known of data that were drawn by a law: its parameters, the component of each input, and
+ * the loss of the predictor that knows the parameters, below which no network comes on new
+ * inputs. */
+enum { TRUTH_AXES = 3, TRUTH_ARRAYS = 6 };
+struct truth_array {
+    const char *name, *dims, *about; /* of /data; dims in words, one for each extent */
+    size_t shape[TRUTH_AXES];        /* 0: no such axis */
+    double *values;
+};
+struct data_truth {
+    int count;
+    struct truth_array array[TRUTH_ARRAYS];
+    /* Mean over the test inputs, without any over the training inputs, of the expected loss of that
+     * predictor, given the input; with targets for each token over these. NAN: not known. */
+    double floor;
+    double rate; /* that of infinitely long sequences; NAN: there is none, or it is not known */
+};
+/* Into *truth, to be freed by data_truth_free. */
+int data_truth_init(struct data_truth **truth, struct err *err);
+/* One array more, zero, whose values are to be filled; `array` says all but these. */
+int data_truth_add(struct data_truth *truth, struct truth_array array, double **values,
+                   struct err *err);
+void data_truth_free(struct data_truth *truth); /* accepts NULL */
 
 struct data {
     DATA_SHAPE;
@@ -18,7 +41,7 @@ struct data {
      * zeros is not asked */
     double *y;
     double *weight; /* NULL, or [P + tests]: how often each counts, mean 1 over P and over tests */
-    struct data_truth *truth; /* NULL, or what the law of drawn data is (truth.h); rank 0 alone */
+    struct data_truth *truth; /* NULL, or what the law of drawn data is (above); rank 0 alone */
 };
 /* The arrays of these sizes, zero; targets that are numbered, -1. */
 int data_init(struct data *data, const struct data *sizes, struct err *err);
@@ -31,6 +54,12 @@ size_t data_weights(const struct data *data);               /* numbers of weight
 void data_take(const struct data *data, size_t first, size_t count, double *X);
 /* Targets of places first ... first + count - 1 into y [count][C], numbered or not. */
 void data_ask(const struct data *data, size_t first, size_t count, double *y);
+
+/* Makes targets wrong on purpose: label noise, of classes and of labels +1 and -1. Each target of a
+ * training input (or token) that is asked for becomes another class, all being equally likely, or
+ * the other sign, with probability `share`, independently. Which ones depends on the seed and their
+ * number alone. data->classes or data->numbered; test targets stay. */
+void data_make_wrong(struct data *data, double share, uint64_t seed);
 
 /* What targets of a file are to be. */
 struct data_wanted {

@@ -5,11 +5,6 @@
 #include <errno.h>
 #include <hdf5.h>
 #include <limits.h>
-#include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -118,11 +113,10 @@ static int check_layout(struct source *source, hid_t set, const char *name, stru
         return err_set(err, CODE_INPUT, "data file %s: %s has a damaged description", path, name);
     if (layout != H5D_VIRTUAL && !external)
         return CODE_OK;
-    return err_set(
-        err, CODE_INPUT,
-        "data file %s: %s is %s, its values are in other files, which are not read; copy "
-        "them into this file",
-        path, name, external ? "stored in external files" : "a virtual dataset");
+    return err_set(err, CODE_INPUT,
+                   "data file %s: %s is %s, its values are in other files, which are not read; "
+                   "copy them into this file",
+                   path, name, external ? "stored in external files" : "a virtual dataset");
 }
 
 static int open_dataset(struct source *source, const char *name, hid_t *set, bool *whole,

@@ -1,8 +1,5 @@
 #include "solver/data/normals.h"
 #include "kernels/draws/rng.h"
-#include "solver/data/truth.h"
-
-#include <math.h>
 
 /* These are owners of PURPOSE_DATA, beside 0 of what follows, and those of tokens.c and corpus.c.
  */
@@ -41,7 +38,7 @@ static int add_powers(struct data *data, double **out, double power, double tota
     double sum = 0;
     array.dims = "i";
     array.shape[0] = D;
-    TRY(truth_add(data->truth, array, out, err));
+    TRY(data_truth_add(data->truth, array, out, err));
     for (size_t i = 0; i < D; i++)
         sum += (*out)[i] = pow((double)(i + 1), -power);
     for (size_t i = 0; i < D; i++)
@@ -55,7 +52,7 @@ int normals_power_law(struct data *data, uint64_t seed, const struct power_law *
                       noise = {.seed = seed, .purpose = PURPOSE_DATA, .owner = OWNER_NOISE};
     size_t D = (size_t)data->D;
     double *lambda, *share, pair[2];
-    TRY(truth_init(&data->truth, err));
+    TRY(data_truth_init(&data->truth, err));
     TRY(add_powers(
         data, &lambda, law->spectrum, (double)D,
         (struct truth_array){.name = "spectrum", .about = "variance lambda of each number of x"},

@@ -4,9 +4,6 @@
 #include "models/engine/net.h"
 
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Columns of a set, and whether its places are tokens: integers [P][n] are labels of tokens. */
 static int get_columns(const struct data *data, const struct data_file *stored,
@@ -76,10 +73,10 @@ static int count_classes(struct data *data, const struct data_file *stored,
                        path, wanted->loss->choice.name);
     data->numbered = data->V && data->per_token;
     if (!data->numbered && (size_t)data->C > wanted->most / data_places(data))
-        return err_set(err, CODE_INPUT,
-                       "data file %s: %d classes at %zu places are too many, %zu numbers are "
-                       "allowed",
-                       path, data->C, data_places(data), wanted->most);
+        return err_set(
+            err, CODE_INPUT,
+            "data file %s: %d classes at %zu places are too many, %zu numbers are allowed", path,
+            data->C, data_places(data), wanted->most);
     return CODE_OK;
 }
 
@@ -182,4 +179,48 @@ int targets_fill(struct data *data, const struct data_file *stored,
                         : C == 1       ? fabs(data->y[k]) == 1
                                        : count_ones(data->y + k * C, data->C) == 1;
     return CODE_OK;
+}
+
+/* --- weights --------------------------------------------------------------------------------- */
+
+static int check_weights(const struct data_file *stored, enum data_file_role role, size_t inputs,
+                         const char *path, struct err *err) {
+    const struct data_file_set *set = &stored->set[role];
+    char place[DATA_FILE_NAME];
+    if (set->rank && set->count != inputs)
+        return err_set(err, CODE_INPUT,
+                       "data file %s: lengths differ, %s has %zu weights for %zu inputs", path,
+                       data_file_name(stored, role), set->count, inputs);
+    for (size_t k = 0; k < set->count; k++) {
+        if (set->value[k] > 0)
+            continue;
+        data_file_place(stored, role, k, place);
+        return err_set(err, CODE_INPUT,
+                       "data file %s: %s = %g, where weights are positive; leave out an input that "
+                       "is not to count",
+                       path, place, set->value[k]);
+    }
+    return CODE_OK;
+}
+
+int targets_weigh_inputs(struct data *data, const struct data_file *stored, const char *path,
+                         struct err *err) {
+    data->weighted = stored->set[DATA_FILE_WEIGHT].rank > 0;
+    TRY(check_weights(stored, DATA_FILE_WEIGHT, (size_t)data->P, path, err));
+    return check_weights(stored, DATA_FILE_TEST_WEIGHT, (size_t)data->tests, path, err);
+}
+
+static void fill_weights(double *weight, int inputs, const struct data_file_set *set) {
+    double sum = 0;
+    for (size_t k = 0; k < set->count; k++)
+        sum += set->value[k];
+    for (int mu = 0; mu < inputs; mu++)
+        weight[mu] = set->rank ? set->value[mu] / (sum / inputs) : 1;
+}
+
+void targets_fill_weights(struct data *data, const struct data_file *stored) {
+    if (!data->weighted)
+        return;
+    fill_weights(data->weight, data->P, &stored->set[DATA_FILE_WEIGHT]);
+    fill_weights(data->weight + data->P, data->tests, &stored->set[DATA_FILE_TEST_WEIGHT]);
 }

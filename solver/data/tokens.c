@@ -1,10 +1,6 @@
 /* Sequences of tokens (tokens.h). Draws are numbered by sequence and place. */
 #include "solver/data/tokens.h"
 #include "kernels/draws/rng.h"
-#include "solver/data/truth.h"
-
-#include <math.h>
-#include <string.h>
 
 /* These are owners of PURPOSE_DATA, beside those of corpus.c and normals.c. */
 enum { OWNER_CHAIN = 1, OWNER_LETTERS = 2 };
@@ -30,8 +26,7 @@ static int root_of(int *above, int at) {
 
 int tokens_open(const struct data *data, size_t *row, int *trained, int *count, struct err *err) {
     int n = data->n, V = data->V, one = data->D == V; /* one: all rows have one place */
-    FREED(base_free) int *above = NULL;
-    TRY(base_alloc(&above, (size_t)(V + n), sizeof *above, err));
+    SCRATCH(int, above, (size_t)(V + n));
     for (int k = 0; k < V + n; k++)
         above[k] = k;
     *trained = *count = 0;
@@ -50,9 +45,8 @@ int tokens_open(const struct data *data, size_t *row, int *trained, int *count, 
 int tokens_basis(const struct data *data, const size_t *row, int count, double *basis,
                  struct err *err) {
     int V = data->V, D = data->D;
-    FREED(base_free) int *set = NULL, *size = NULL;
-    TRY(base_alloc(&set, (size_t)D + 1, sizeof *set, err));
-    TRY(base_alloc(&size, (size_t)D + 1, sizeof *size, err));
+    SCRATCH(int, set, (size_t)D + 1);
+    SCRATCH(int, size, (size_t)D + 1);
     for (int i = 0; i <= D; i++)
         set[i] = i, size[i] = 1;
     for (int k = 0; k < count; k++) {
@@ -107,11 +101,6 @@ static uint64_t random_bits(const struct sequences *sequences, size_t draw, size
 static size_t random_below(const struct sequences *sequences, size_t draw, size_t place,
                            size_t count) {
     return (size_t)(random_bits(sequences, draw, place) % count);
-}
-
-/* The token has this target. */
-static void set_target(struct data *data, size_t row, size_t class) {
-    data->y[row] = (double)class;
 }
 
 /* --- sources --------------------------------------------------------------------------------- */
@@ -182,17 +171,16 @@ static int entropy_rate(const double *T, const double *of_row, size_t V, double 
 static int draw_markov(struct data *data, const struct sequences *sequences, struct err *err) {
     size_t n = (size_t)data->n, V = (size_t)data->V;
     size_t first = data->tests ? (size_t)data->P : 0;
-    FREED(base_free) double *room = NULL;
     double *T, sum = 0;
-    TRY(truth_init(&data->truth, err));
-    TRY(truth_add(data->truth,
-                  (struct truth_array){.name = "chain",
-                                       .dims = "law letter next",
-                                       .about = "probabilities of the next letter",
-                                       .shape = {1, V, V}},
-                  &T, err));
+    TRY(data_truth_init(&data->truth, err));
+    TRY(data_truth_add(data->truth,
+                       (struct truth_array){.name = "chain",
+                                            .dims = "law letter next",
+                                            .about = "probabilities of the next letter",
+                                            .shape = {1, V, V}},
+                       &T, err));
     TRY(tokens_chain(sequences, T, err));
-    TRY(base_alloc(&room, 3 * V, sizeof *room, err));
+    SCRATCH(double, room, 3 * V);
     for (size_t a = 0; a < V; a++) {
         TRY(base_poll(err, "the entropy of the chain is found"));
         room[a] = entropy_of_row(T + a * V, V);
@@ -206,7 +194,7 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
             sum += mu >= first ? room[letter] : 0;
             data->token[mu * n + s] = (int)letter;
             letter = pick_letter(T + letter * V, V, u);
-            set_target(data, mu * n + s, letter);
+            data->y[mu * n + s] = (double)letter;
         }
     }
     data->truth->floor = sum / ((double)data_rows(data) - (double)(first * n));
@@ -224,7 +212,7 @@ static int draw_copy(struct data *data, const struct sequences *sequences, struc
             token[s] = (int)letter;
             if (s + 1 < m)
                 token[m + 1 + s] = (int)letter;
-            set_target(data, mu * n + m + s, letter);
+            data->y[mu * n + m + s] = (double)letter;
         }
     }
     return CODE_OK;
@@ -233,9 +221,8 @@ static int draw_copy(struct data *data, const struct sequences *sequences, struc
 /* Fisher and Yates from the front, as far as pairs are used. */
 static int draw_modular(struct data *data, const struct sequences *sequences, struct err *err) {
     size_t letters = (size_t)sequences->letters, pairs = letters * letters, P = (size_t)data->P;
-    FREED(base_free) size_t *pair = NULL;
     size_t inputs = data_rows(data) / 3;
-    TRY(base_alloc(&pair, pairs, sizeof *pair, err));
+    SCRATCH(size_t, pair, pairs);
     for (size_t k = 0; k < pairs; k++)
         pair[k] = k;
     for (size_t k = 0; k < inputs && k < pairs; k++) {
@@ -250,17 +237,15 @@ static int draw_modular(struct data *data, const struct sequences *sequences, st
         data->token[3 * mu] = (int)a;
         data->token[3 * mu + 1] = (int)b;
         data->token[3 * mu + 2] = (int)letters;
-        set_target(data, 3 * mu + 2, (a + b) % letters);
+        data->y[3 * mu + 2] = (double)((a + b) % letters);
     }
     return CODE_OK;
 }
 
 int tokens_draw(struct data *data, const struct sequences *sequences, struct err *err) {
-    if (sequences->kind == SEQUENCE_MARKOV)
-        TRY(draw_markov(data, sequences, err));
-    else if (sequences->kind == SEQUENCE_COPY)
-        TRY(draw_copy(data, sequences, err));
-    else
-        TRY(draw_modular(data, sequences, err));
-    return CODE_OK;
+    static int (*const draw[])(struct data * data, const struct sequences *sequences,
+                               struct err *err) = {[SEQUENCE_MARKOV] = draw_markov,
+                                                   [SEQUENCE_COPY] = draw_copy,
+                                                   [SEQUENCE_MODULAR] = draw_modular};
+    return draw[sequences->kind](data, sequences, err);
 }

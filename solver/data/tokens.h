@@ -24,7 +24,7 @@ int tokens_basis(const struct data *data, const size_t *row, int count, double *
  * markov:
  *     n + 1 letters of a chain: the first uniform, each further one from a row of the matrix of
  *     tokens_chain. The last is only a target; the target of every token is the next letter. The
- *     truth (truth.h) has the matrix, and what a predictor loses in cross-entropy that knows it.
+ *     truth (data.h) has the matrix, and what a predictor loses in cross-entropy that knows it.
  *
  * copy:
  *     m = n/2 uniform letters a, a separator, and all of them but the last again,

@@ -1,12 +1,7 @@
-/* Checked calls of HDF5: groups, attributes, datasets with scales on their axes. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/files/hdf5.h"
 
-#include <assert.h>
 #include <hdf5_hl.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
     COMPACT = 4096,  /* values; larger datasets are compressed */
@@ -30,10 +25,16 @@ int hdf5_check(int64_t result, const char *what, const char *name, struct err *e
     return err_set(err, CODE_SYSTEM, "HDF5 cannot %s %s%s", what, name, cause);
 }
 
-int hdf5_shut(herr_t (*close_id)(hid_t), hid_t id, int code, const char *name, struct err *err) {
-    if (id < 0 || close_id(id) >= 0 || code)
-        return code;
-    return hdf5_check(-1, "close", name, err);
+static bool lost; /* what could not be closed may not be in the file */
+
+void hdf5_release(const hid_t *id) {
+    lost = (*id >= 0 && H5Idec_ref(*id) < 0) || lost;
+}
+
+int hdf5_check_closed(const char *name, struct err *err) {
+    int result = lost ? -1 : 0;
+    lost = false;
+    return hdf5_check(result, "close", name, err);
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -50,10 +51,10 @@ int hdf5_open(hid_t *file, const char *path, struct err *err) {
     return hdf5_check(*file, "open", path, err);
 }
 
-int hdf5_close(hid_t file, int code, const char *path, struct err *err) {
-    if (code && file >= 0 && strncmp(err->text, path, strlen(path)) != 0)
+int hdf5_tell_file(int code, const char *path, struct err *err) {
+    if (code && strncmp(err->text, path, strlen(path)) != 0)
         err_set(err, code, "%.700s: %.1000s", path, err->text);
-    return hdf5_shut(H5Fclose, file, code, path, err);
+    return code;
 }
 
 /* Whether a file has such a group or dataset. */
@@ -79,31 +80,26 @@ static int find_attribute(hid_t file, const char *object, const char *name, hid_
 
 int hdf5_get_number(hid_t file, const char *object, const char *name, double *value,
                     struct err *err) {
-    hid_t attribute;
+    FREED(hdf5_release) hid_t attribute = -1;
     *value = (double)NAN;
     TRY(find_attribute(file, object, name, &attribute, err));
-    int code = attribute < 0 ? CODE_OK
-                             : hdf5_check(H5Aread(attribute, H5T_NATIVE_DOUBLE, value),
-                                          "read attribute", name, err);
-    return hdf5_shut(H5Aclose, attribute, code, name, err);
+    return attribute < 0 ? CODE_OK
+                         : hdf5_check(H5Aread(attribute, H5T_NATIVE_DOUBLE, value),
+                                      "read attribute", name, err);
 }
 
 int hdf5_get_text(hid_t file, const char *object, const char *name, char **text, struct err *err) {
-    hid_t attribute, kind = -1, type = -1;
-    int code = CODE_OK;
+    FREED(hdf5_release) hid_t attribute = -1, type = -1;
     *text = NULL;
     TRY(find_attribute(file, object, name, &attribute, err));
     if (attribute < 0)
         return CODE_OK;
-    kind = H5Aget_type(attribute);
-    DO(hdf5_check(kind, "read attribute", name, err));
-    DO(hdf5_text_type(&type, err));
-    if (H5Tis_variable_str(kind) > 0)
-        DO(hdf5_check(H5Aread(attribute, type, text), "read attribute", name, err));
-done:
-    code = hdf5_shut(H5Tclose, kind, code, name, err);
-    code = hdf5_shut(H5Tclose, type, code, name, err);
-    return hdf5_shut(H5Aclose, attribute, code, name, err);
+    FREED(hdf5_release) hid_t kind = H5Aget_type(attribute);
+    TRY(hdf5_check(kind, "read attribute", name, err));
+    TRY(hdf5_text_type(&type, err));
+    return H5Tis_variable_str(kind) > 0
+               ? hdf5_check(H5Aread(attribute, type, text), "read attribute", name, err)
+               : CODE_OK;
 }
 
 /* --- groups ---------------------------------------------------------------------------------- */
@@ -116,14 +112,10 @@ int hdf5_prepare(hid_t plist, const char *name, struct err *err) {
 }
 
 static int create_group(hid_t file, const char *path, struct err *err) {
-    int code = CODE_OK;
-    hid_t group = -1, plist = H5Pcreate(H5P_GROUP_CREATE);
-    DO(hdf5_prepare(plist, path, err));
-    group = H5Gcreate2(file, path, H5P_DEFAULT, plist, H5P_DEFAULT);
-    DO(hdf5_check(group, "create group", path, err));
-done:
-    code = hdf5_shut(H5Gclose, group, code, path, err);
-    return hdf5_shut(H5Pclose, plist, code, path, err);
+    FREED(hdf5_release) hid_t plist = H5Pcreate(H5P_GROUP_CREATE);
+    TRY(hdf5_prepare(plist, path, err));
+    FREED(hdf5_release) hid_t group = H5Gcreate2(file, path, H5P_DEFAULT, plist, H5P_DEFAULT);
+    return hdf5_check(group, "create group", path, err);
 }
 
 int hdf5_open_group(hid_t *group, hid_t file, const char *path, struct err *err) {
@@ -148,20 +140,16 @@ int hdf5_open_group(hid_t *group, hid_t file, const char *path, struct err *err)
 
 int hdf5_set_attribute(hid_t object, const char *name, hid_t type, int count, const void *value,
                        struct err *err) {
-    int code = CODE_OK;
     hsize_t length = count > 0 ? (hsize_t)count : 0;
-    hid_t attribute = -1, space = -1;
     htri_t exists = H5Aexists(object, name);
-    DO(hdf5_check(exists, "look up attribute", name, err));
+    FREED(hdf5_release) hid_t space = -1, attribute = -1;
+    TRY(hdf5_check(exists, "look up attribute", name, err));
     space = count < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &length, NULL);
-    DO(hdf5_check(space, "describe attribute", name, err));
+    TRY(hdf5_check(space, "describe attribute", name, err));
     attribute = exists ? H5Aopen(object, name, H5P_DEFAULT)
                        : H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    DO(hdf5_check(attribute, "create attribute", name, err));
-    DO(hdf5_check(H5Awrite(attribute, type, value), "write attribute", name, err));
-done:
-    code = hdf5_shut(H5Aclose, attribute, code, name, err);
-    return hdf5_shut(H5Sclose, space, code, name, err);
+    TRY(hdf5_check(attribute, "create attribute", name, err));
+    return hdf5_check(H5Awrite(attribute, type, value), "write attribute", name, err);
 }
 
 int hdf5_text_type(hid_t *type, struct err *err) {
@@ -172,16 +160,18 @@ int hdf5_text_type(hid_t *type, struct err *err) {
 }
 
 int hdf5_set_text(hid_t object, const char *name, const char *value, struct err *err) {
-    int code = CODE_OK;
-    hid_t type = -1;
+    FREED(hdf5_release) hid_t type = -1;
     const char *text = value ? value : "";
-    DO(hdf5_text_type(&type, err));
-    DO(hdf5_set_attribute(object, name, type, -1, &text, err));
-done:
-    return hdf5_shut(H5Tclose, type, code, name, err);
+    TRY(hdf5_text_type(&type, err));
+    return hdf5_set_attribute(object, name, type, -1, &text, err);
 }
 
 /* --- datasets -------------------------------------------------------------------------------- */
+
+struct dataset hdf5_line(const char *name, const char *axis, const char *about, size_t count,
+                         hid_t type) {
+    return (struct dataset){name, axis, about, "", 1, {count}, type};
+}
 
 size_t hdf5_rows_of_chunk(size_t values) {
     return values < CHUNK ? CHUNK / values : 1;
@@ -207,21 +197,16 @@ static int set_storage(hid_t plist, const struct dataset *array, struct err *err
 }
 
 static int create_dataset(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
-    int code = CODE_OK;
     const char *name = array->name;
-    hid_t space = -1, plist = H5Pcreate(H5P_DATASET_CREATE);
-    *set = -1;
-    DO(set_storage(plist, array, err));
-    space = H5Screate_simple(array->rank, array->shape, NULL);
-    DO(hdf5_check(space, "describe", name, err));
+    FREED(hdf5_release) hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
+    TRY(set_storage(plist, array, err));
+    FREED(hdf5_release) hid_t space = H5Screate_simple(array->rank, array->shape, NULL);
+    TRY(hdf5_check(space, "describe", name, err));
     *set = H5Dcreate2(group, name, array->type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
-    DO(hdf5_check(*set, "create dataset", name, err));
-    DO(hdf5_set_text(*set, "dims", array->dims, err));
-    DO(hdf5_set_text(*set, "about", array->about, err));
-    DO(hdf5_set_text(*set, "equation", array->equation, err));
-done:
-    code = hdf5_shut(H5Sclose, space, code, name, err);
-    return hdf5_shut(H5Pclose, plist, code, name, err);
+    TRY(hdf5_check(*set, "create dataset", name, err));
+    TRY(hdf5_set_text(*set, "dims", array->dims, err));
+    TRY(hdf5_set_text(*set, "about", array->about, err));
+    return hdf5_set_text(*set, "equation", array->equation, err);
 }
 
 /* Opens the dataset if the group has it, else *set = -1. Its shape must be that of the array: a
@@ -234,7 +219,7 @@ static int open_dataset(hid_t *set, hid_t group, const struct dataset *array, st
         return CODE_OK;
     *set = H5Dopen2(group, array->name, H5P_DEFAULT);
     TRY(hdf5_check(*set, "open dataset", array->name, err));
-    hid_t space = H5Dget_space(*set);
+    FREED(hdf5_release) hid_t space = H5Dget_space(*set);
     TRY(hdf5_check(space, "describe", array->name, err));
     hsize_t shape[H5S_MAX_RANK];
     int rank = H5Sget_simple_extent_dims(space, shape, NULL);
@@ -242,8 +227,7 @@ static int open_dataset(hid_t *set, hid_t group, const struct dataset *array, st
     for (int k = 0; same && k < rank; k++)
         same = shape[k] == array->shape[k];
     assert(rank < 0 || same);
-    int code = hdf5_check(rank, "describe", array->name, err);
-    return hdf5_shut(H5Sclose, space, code, array->name, err);
+    return hdf5_check(rank, "describe", array->name, err);
 }
 
 static int create_scale(hid_t *scale, hid_t group, const struct dataset *array, const void *values,
@@ -257,82 +241,71 @@ static int create_scale(hid_t *scale, hid_t group, const struct dataset *array, 
 /* The scale of an axis, open; 0, 1, ..., length - 1 if it is new in the group. */
 static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t length,
                       struct err *err) {
-    struct dataset array = {axis,     axis,          "index along this axis, from 0", "", 1,
-                            {length}, H5T_NATIVE_INT};
+    const struct dataset array =
+        hdf5_line(axis, axis, "index along this axis, from 0", (size_t)length, H5T_NATIVE_INT);
     TRY(open_dataset(scale, group, &array, err));
     if (*scale >= 0)
         return CODE_OK;
-    FREED(base_free) int *values = NULL;
-    TRY(base_alloc(&values, (size_t)length, sizeof *values, err));
+    SCRATCH(int, values, (size_t)length);
     for (hsize_t k = 0; k < length; k++)
         values[k] = (int)k;
     return create_scale(scale, group, &array, values, err);
 }
 
-/* Creates the dataset after the scales of its axes, which it needs, and attaches them. */
-static int create_array(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
-    int code = CODE_OK;
-    int scales = 0;
+/* Opens the dataset; where it is new it comes after the scales of its axes, which it needs, and
+ * which are attached to it. */
+static int open_array(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
+    int code = CODE_OK, scales = 0;
     hid_t scale[HDF5_RANK];
     FREED(base_free) char *dims = NULL;
     char *axis, *rest;
-    *set = -1;
+    TRY(open_dataset(set, group, array, err));
+    if (*set >= 0)
+        return CODE_OK;
     TRY(base_copy(&dims, array->dims, err));
-    for (int k = 0; k < array->rank; k++) {
+    for (int k = 0; k < array->rank && !code; k++) {
         axis = strtok_r(k ? NULL : dims, " ", &rest);
         assert(axis);
-        DO(open_scale(&scale[scales++], group, axis, array->shape[k], err));
+        code = open_scale(&scale[scales++], group, axis, array->shape[k], err);
     }
-    DO(create_dataset(set, group, array, err));
-    for (int k = 0; k < array->rank; k++)
-        DO(hdf5_check(H5DSattach_scale(*set, scale[k], (unsigned)k), "attach the scales of",
-                      array->name, err));
-done:
+    if (!code)
+        code = create_dataset(set, group, array, err);
+    for (int k = 0; k < array->rank && !code; k++)
+        code = hdf5_check(H5DSattach_scale(*set, scale[k], (unsigned)k), "attach the scales of",
+                          array->name, err);
     while (scales--)
-        code = hdf5_shut(H5Dclose, scale[scales], code, array->name, err);
+        hdf5_release(&scale[scales]);
     return code;
 }
 
 int hdf5_write_array(hid_t group, const struct dataset *array, const void *values,
                      struct err *err) {
-    int code = CODE_OK;
-    hid_t set;
-    DO(open_dataset(&set, group, array, err));
-    if (set < 0)
-        DO(create_array(&set, group, array, err));
-    DO(hdf5_check(H5Dwrite(set, array->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
-                  "write dataset", array->name, err));
-done:
-    return hdf5_shut(H5Dclose, set, code, array->name, err);
+    FREED(hdf5_release) hid_t set = -1;
+    TRY(open_array(&set, group, array, err));
+    return hdf5_check(H5Dwrite(set, array->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
+                      "write dataset", array->name, err);
 }
 
 int hdf5_write_part(hid_t group, const struct dataset *array, hsize_t first, hsize_t count,
                     const void *values, struct err *err) {
-    int code = CODE_OK;
-    hid_t set, all = -1, part = -1;
+    FREED(hdf5_release) hid_t set = -1;
     hsize_t start[HDF5_RANK] = {first}, shape[HDF5_RANK] = {count};
     for (int k = 1; k < array->rank; k++)
         shape[k] = array->shape[k];
-    DO(open_dataset(&set, group, array, err));
-    if (set < 0)
-        DO(create_array(&set, group, array, err));
-    DO(hdf5_check(all = H5Dget_space(set), "describe", array->name, err));
-    DO(hdf5_check(H5Sselect_hyperslab(all, H5S_SELECT_SET, start, NULL, shape, NULL), "describe",
-                  array->name, err));
-    DO(hdf5_check(part = H5Screate_simple(array->rank, shape, NULL), "describe", array->name, err));
-    DO(hdf5_check(H5Dwrite(set, array->type, part, all, H5P_DEFAULT, values), "write dataset",
-                  array->name, err));
-done:
-    code = hdf5_shut(H5Sclose, part, code, array->name, err);
-    code = hdf5_shut(H5Sclose, all, code, array->name, err);
-    return hdf5_shut(H5Dclose, set, code, array->name, err);
+    TRY(open_array(&set, group, array, err));
+    FREED(hdf5_release) hid_t all = H5Dget_space(set);
+    TRY(hdf5_check(all, "describe", array->name, err));
+    TRY(hdf5_check(H5Sselect_hyperslab(all, H5S_SELECT_SET, start, NULL, shape, NULL), "describe",
+                   array->name, err));
+    FREED(hdf5_release) hid_t part = H5Screate_simple(array->rank, shape, NULL);
+    TRY(hdf5_check(part, "describe", array->name, err));
+    return hdf5_check(H5Dwrite(set, array->type, part, all, H5P_DEFAULT, values), "write dataset",
+                      array->name, err);
 }
 
 int hdf5_write_scale(hid_t group, const struct dataset *array, const void *values,
                      struct err *err) {
-    hid_t scale;
-    int code = open_dataset(&scale, group, array, err);
-    if (!code && scale < 0)
-        code = create_scale(&scale, group, array, values, err);
-    return hdf5_shut(H5Dclose, scale, code, array->name, err);
+    FREED(hdf5_release) hid_t scale = -1;
+    TRY(open_dataset(&scale, group, array, err));
+    return scale < 0 ? create_scale(&scale, group, array, values, err) : CODE_OK;
 }

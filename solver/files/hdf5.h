@@ -2,8 +2,8 @@
  * written again, datasets with attributes dims, about and equation and a dimension scale on each
  * axis.
  *
- * A function that opens something sets an id, -1 on failure, which the caller closes by hdf5_shut.
- */
+ * A function that opens something sets an id, -1 on failure, which its caller declares as one that
+ * is freed by hdf5_release. */
 #pragma once
 
 #include "kernels/base/base.h"
@@ -19,14 +19,15 @@ enum {
 /* CODE_SYSTEM if the result of an HDF5 call (an id, a size, a truth value or a status) is negative;
  * what says what could not be done to the object called name. */
 int hdf5_check(int64_t result, const char *what, const char *name, struct err *err);
-/* Closes an id unless it is negative. Returns code, or if that is 0 a failure to close. */
-int hdf5_shut(herr_t (*close_id)(hid_t), hid_t id, int code, const char *name, struct err *err);
+/* Closes an id unless it is negative. Where that fails hdf5_check_closed fails next, once. */
+void hdf5_release(const hid_t *id);
+int hdf5_check_closed(const char *name, struct err *err);
 
 /* A file to be read. CODE_INPUT if its name or a right is wrong or it is no HDF5 file, CODE_SYSTEM
  * if it cannot be read now, or is damaged. */
 int hdf5_open(hid_t *file, const char *path, struct err *err);
-/* Closes it; whatever has failed in it, code, is then told with its name. */
-int hdf5_close(hid_t file, int code, const char *path, struct err *err);
+/* Returns code, of whatever has failed in it, which is then told with its name. */
+int hdf5_tell_file(int code, const char *path, struct err *err);
 /* That something is not there is one thing, and that it cannot be read, CODE_SYSTEM, another: a
  * number that was lost must not look as one that never was. These give the attribute of a group or
  * dataset: its number, NAN if it is not there, or its text, to be freed, NULL if there is none. */
@@ -45,7 +46,7 @@ int hdf5_open_group(hid_t *group, hid_t file, const char *path, struct err *err)
 int hdf5_set_attribute(hid_t object, const char *name, hid_t type, int count, const void *value,
                        struct err *err);
 int hdf5_set_text(hid_t object, const char *name, const char *value, struct err *err);
-/* Strings of any length, UTF-8: what h5py returns as str. Close it by H5Tclose. */
+/* Strings of any length, UTF-8: what h5py returns as str. */
 int hdf5_text_type(hid_t *type, struct err *err);
 
 /* What is written as one dataset. */
@@ -55,6 +56,9 @@ struct dataset {
     hsize_t shape[HDF5_RANK];
     hid_t type;
 };
+/* What has one axis. */
+struct dataset hdf5_line(const char *name, const char *axis, const char *about, size_t count,
+                         hid_t type);
 /* The dataset, made with the scales of its axes if the group lacks them (0, 1, ...), or its values
  * anew: its shape stays, for a name, and an axis of a group, mean one thing. */
 int hdf5_write_array(hid_t group, const struct dataset *array, const void *values, struct err *err);

@@ -6,9 +6,6 @@
 #include "solver/files/hdf5.h"
 #include "solver/files/partial.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { GROW = 1 << 22 }; /* bytes by which the file in memory grows */
@@ -34,22 +31,16 @@ int io_open_group(int64_t *group, const struct io *io, const char *path, struct 
 
 int io_attribute(struct io *io, const char *group, const char *name, double value,
                  struct err *err) {
-    int code = CODE_OK;
-    hid_t id;
-    DO(io_open_group(&id, io, group, err));
-    DO(hdf5_set_attribute(id, name, H5T_NATIVE_DOUBLE, -1, &value, err));
-done:
-    return hdf5_shut(H5Gclose, id, code, group, err);
+    FREED(hdf5_release) hid_t id = -1;
+    TRY(io_open_group(&id, io, group, err));
+    return hdf5_set_attribute(id, name, H5T_NATIVE_DOUBLE, -1, &value, err);
 }
 
 int io_text(struct io *io, const char *group, const char *name, const char *value,
             struct err *err) {
-    int code = CODE_OK;
-    hid_t id;
-    DO(io_open_group(&id, io, group, err));
-    DO(hdf5_set_text(id, name, value, err));
-done:
-    return hdf5_shut(H5Gclose, id, code, group, err);
+    FREED(hdf5_release) hid_t id = -1;
+    TRY(io_open_group(&id, io, group, err));
+    return hdf5_set_text(id, name, value, err);
 }
 
 int io_provenance(struct io *io, const char *name, const char *value, struct err *err) {
@@ -78,12 +69,11 @@ static int set_parameter(hid_t group, const char *name, const struct param_row *
 }
 
 int io_parameters(struct io *io, const struct params *params, const void *config, struct err *err) {
-    int code = CODE_OK;
     const struct param_value *value = params->values;
     FREED(base_free) char *ini = NULL;
+    FREED(hdf5_release) hid_t group = -1;
     size_t size;
-    hid_t group;
-    DO(io_open_group(&group, io, "parameters", err));
+    TRY(io_open_group(&group, io, "parameters", err));
     for (size_t s = 0; s < params->count; s++) {
         const struct param_section *section = &params->sections[s];
         for (size_t k = 0; k < section->count; k++, value++) {
@@ -91,50 +81,39 @@ int io_parameters(struct io *io, const struct params *params, const void *config
             const char *slot = (const char *)config + section->offset + row->offset;
             char name[HDF5_NAME];
             snprintf(name, sizeof name, "%s.%s", section->name, row->key);
-            DO(set_parameter(group, name, row, value->text, slot, err));
+            TRY(set_parameter(group, name, row, value->text, slot, err));
         }
     }
     for (size_t k = 0; k < params->frees; k++) {
         const struct param_free *key = &params->free[k];
         char name[HDF5_NAME];
         snprintf(name, sizeof name, "%s.%s", key->section->name, key->key);
-        DO(hdf5_set_text(group, name, key->value.text, err));
+        TRY(hdf5_set_text(group, name, key->value.text, err));
     }
-    DO(params_text(params, &ini, &size, err));
-    DO(hdf5_set_text(group, "ini", ini, err));
-done:
-    return hdf5_shut(H5Gclose, group, code, "parameters", err);
+    TRY(params_text(params, &ini, &size, err));
+    return hdf5_set_text(group, "ini", ini, err);
 }
 
 /* --- datasets -------------------------------------------------------------------------------- */
 
 int io_scale(struct io *io, const char *group, const char *name, const char *axis,
              const double *values, const char *const *text, int count, struct err *err) {
-    struct dataset array = {name, axis, "coordinates", "", 1, {(hsize_t)count}, H5T_NATIVE_DOUBLE};
-    const void *from = text ? (const void *)text : values;
-    hid_t id, words = -1;
-    int code;
-    DO(io_open_group(&id, io, group, err));
-    DO(hdf5_text_type(&words, err));
+    struct dataset array = hdf5_line(name, axis, "coordinates", (size_t)count, H5T_NATIVE_DOUBLE);
+    FREED(hdf5_release) hid_t id = -1, words = -1;
+    TRY(io_open_group(&id, io, group, err));
+    TRY(hdf5_text_type(&words, err));
     if (text)
         array.type = words;
-    DO(hdf5_write_array(id, &array, from, err));
-done:
-    code = hdf5_shut(H5Tclose, words, code, axis, err);
-    return hdf5_shut(H5Gclose, id, code, group, err);
+    return hdf5_write_array(id, &array, text ? (const void *)text : values, err);
 }
 
 int io_document(struct io *io, const char *name, const char *about, const char *text,
                 struct err *err) {
-    struct dataset array = {name, "", about, "", 0, {0}, -1};
-    hid_t group;
-    int code;
-    DO(io_open_group(&group, io, "", err));
-    DO(hdf5_text_type(&array.type, err));
-    DO(hdf5_write_array(group, &array, &text, err));
-done:
-    code = hdf5_shut(H5Tclose, array.type, code, name, err);
-    return hdf5_shut(H5Gclose, group, code, name, err);
+    FREED(hdf5_release) hid_t group = -1, type = -1;
+    TRY(io_open_group(&group, io, "", err));
+    TRY(hdf5_text_type(&type, err));
+    const struct dataset array = {name, "", about, "", 0, {0}, type};
+    return hdf5_write_array(group, &array, &text, err);
 }
 
 /* --- the file -------------------------------------------------------------------------------- */
@@ -143,6 +122,7 @@ int io_flush(struct io *io, struct err *err) {
     int code = CODE_OK;
     FREED(base_free) char *bytes = NULL;
     ssize_t size = -1;
+    DO(hdf5_check_closed(io->partial, err));
     DO(hdf5_check(H5Fflush(io->file, H5F_SCOPE_LOCAL), "complete", io->partial, err));
     DO(hdf5_check(size = H5Fget_file_image(io->file, NULL, 0), "measure", io->partial, err));
     DO(base_alloc(&bytes, (size_t)size, 1, err));
@@ -155,17 +135,15 @@ done:
 
 /* An empty HDF5 file in memory. The driver takes the name but leaves the disk alone. */
 static int create_file(struct io *io, struct err *err) {
-    int code = CODE_OK;
-    hid_t creation = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
-    DO(hdf5_prepare(creation, io->partial, err));
-    DO(hdf5_check(access, "prepare", io->partial, err));
-    DO(hdf5_check(H5Pset_fapl_core(access, GROW, false), "prepare", io->partial, err));
+    FREED(hdf5_release) hid_t creation = H5Pcreate(H5P_FILE_CREATE);
+    FREED(hdf5_release) hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    TRY(hdf5_prepare(creation, io->partial, err));
+    TRY(hdf5_check(access, "prepare", io->partial, err));
+    TRY(hdf5_check(H5Pset_fapl_core(access, GROW, false), "prepare", io->partial, err));
     hid_t file = H5Fcreate(io->partial, H5F_ACC_TRUNC, creation, access);
-    DO(hdf5_check(file, "create", io->partial, err));
+    TRY(hdf5_check(file, "create", io->partial, err));
     io->file = file;
-done:
-    code = hdf5_shut(H5Pclose, creation, code, io->partial, err);
-    return hdf5_shut(H5Pclose, access, code, io->partial, err);
+    return CODE_OK;
 }
 
 static int set_complete(struct io *io, int complete, struct err *err) {

@@ -29,8 +29,7 @@ struct io {
     char prefix[24]; /* of all names of groups: "" or, for instance, "mup/" */
 };
 
-/* For the writers of this folder: opens a group of this output, to be closed by hdf5_shut, and
- * creates what is missing. */
+/* For the writers of this folder: opens a group of this output (hdf5_open_group). */
 int io_open_group(int64_t *group, const struct io *io, const char *path, struct err *err);
 /* Turns HDF5's automatic error printing off. */
 void io_quiet(void);
@@ -62,11 +61,10 @@ int io_coordinates(struct io *io, const struct data *data, const struct coordina
 int io_batches(struct io *io, const int *index, int T, int P, struct err *err);
 /* Writes all series of the record into the group (created, with parents, at the first call; later
  * calls rewrite the values in place): NAME, NAME_se, and NAME_runs where keep_runs (where
- * runs_alone, NAME run by run and nothing else); dataset n [T] = runs that reached t. labels: names
- * along the axis record->named (count = its length), may be NULL, else written as a string dataset
- * basis_name [basis]. Flushes. */
-int io_record(struct io *io, const char *group, const struct record *record,
-              const char *const *labels, struct err *err);
+ * runs_alone, NAME run by run and nothing else); dataset n [T] = runs that reached t. The
+ * names along the axis record->named, where it has labels, are a string dataset basis_name [basis].
+ * Flushes. */
+int io_record(struct io *io, const char *group, const struct record *record, struct err *err);
 /* The axes of a record that are no indices, lists of times and "probability", before any array has
  * them;
  * io_record does it. */

@@ -4,9 +4,6 @@
 #include "solver/files/hdf5.h"
 #include "kernels/base/text.h"
 
-#include <math.h>
-#include <stdio.h>
-
 _Static_assert(HDF5_RANK >= SERIES_AXES + 1, "a series run by run has one axis more");
 
 /* The dataset of a series, values of one run. */
@@ -20,12 +17,9 @@ static struct dataset dataset_of(const struct series *series) {
 
 int io_series(struct io *io, const char *group, const struct series *series, struct err *err) {
     struct dataset array = dataset_of(series);
-    hid_t id;
-    int code;
-    DO(io_open_group(&id, io, group, err));
-    DO(hdf5_write_array(id, &array, series->values, err));
-done:
-    return hdf5_shut(H5Gclose, id, code, group, err);
+    FREED(hdf5_release) hid_t id = -1;
+    TRY(io_open_group(&id, io, group, err));
+    return hdf5_write_array(id, &array, series->values, err);
 }
 
 /* The values of each run up to the time it reached; later ones may be half written by a run under
@@ -33,8 +27,7 @@ done:
 static int write_runs(hid_t group, const struct dataset *array, const struct record *record,
                       const struct series *series, const double *values, struct err *err) {
     size_t each = series->size / series->shape[0], total = series->size * (size_t)record->runs;
-    FREED(base_free) double *copy = NULL;
-    TRY(base_alloc(&copy, total, sizeof *copy, err));
+    SCRATCH(double, copy, total);
     for (size_t k = 0; k < total; k++) {
         size_t run = k / series->size;
         int t = record_time(record, series, k % series->size / each);
@@ -77,17 +70,13 @@ static int write_tolerance(hid_t group, const struct record *record, const struc
 
 /* The attributes of a dataset that is there which not all series have. */
 static int write_more(hid_t group, const struct series *series, struct err *err) {
-    int code = CODE_OK;
     if (!series->tex && !series->label)
-        return code;
-    hid_t set = H5Dopen2(group, series->name, H5P_DEFAULT);
-    DO(hdf5_check(set, "open dataset", series->name, err));
+        return CODE_OK;
+    FREED(hdf5_release) hid_t set = H5Dopen2(group, series->name, H5P_DEFAULT);
+    TRY(hdf5_check(set, "open dataset", series->name, err));
     if (series->tex)
-        DO(hdf5_set_text(set, "tex", series->tex, err));
-    if (series->label)
-        DO(hdf5_set_text(set, "label", series->label, err));
-done:
-    return hdf5_shut(H5Dclose, set, code, series->name, err);
+        TRY(hdf5_set_text(set, "tex", series->tex, err));
+    return series->label ? hdf5_set_text(set, "label", series->label, err) : CODE_OK;
 }
 
 /* NAME, NAME_se, perhaps NAME_runs, NAME_tolerance; mean and se are workspace of the size of
@@ -132,15 +121,10 @@ static int write_series(hid_t group, const struct record *record, const struct s
 }
 
 static int write_reached(hid_t group, const struct record *record, struct err *err) {
-    struct dataset array = {"n",
-                            record->times[TIMES_ALL].axis,
-                            "number of runs that reached it",
-                            "",
-                            1,
-                            {(hsize_t)record->T},
-                            H5T_NATIVE_INT};
-    FREED(base_free) int *count = NULL;
-    TRY(base_alloc(&count, (size_t)record->T, sizeof *count, err));
+    const struct dataset array =
+        hdf5_line("n", record->times[TIMES_ALL].axis, "number of runs that reached it",
+                  (size_t)record->T, H5T_NATIVE_INT);
+    SCRATCH(int, count, (size_t)record->T);
     for (int t = 0; t < record->T; t++)
         count[t] = record_reached(record, t);
     return hdf5_write_array(group, &array, count, err);
@@ -158,64 +142,51 @@ static size_t named_length(const struct record *record) {
     return 0;
 }
 
-static int write_labels(hid_t group, const struct record *record, const char *const *labels,
-                        struct err *err) {
+static int write_labels(hid_t group, const struct record *record, struct err *err) {
+    size_t length = named_length(record);
+    FREED(hdf5_release) hid_t type = -1;
     char name[64];
-    snprintf(name, sizeof name, "%s_name", record->named);
-    struct dataset array = {
-        name, record->named, "names along this axis", "", 1, {named_length(record)}, -1};
-    if (!array.shape[0])
+    if (!length)
         return CODE_OK;
-    int code = CODE_OK;
-    DO(hdf5_text_type(&array.type, err));
-    DO(hdf5_write_array(group, &array, labels, err));
-done:
-    return hdf5_shut(H5Tclose, array.type, code, array.name, err);
-}
-
-static int write_times(hid_t group, const struct record_times *times, struct err *err) {
-    struct dataset array = {
-        times->axis,   times->axis, "measured times", "", 1, {(hsize_t)times->list.count},
-        H5T_NATIVE_INT};
-    return hdf5_write_scale(group, &array, times->list.value, err);
+    snprintf(name, sizeof name, "%s_name", record->named);
+    TRY(hdf5_text_type(&type, err));
+    const struct dataset array =
+        hdf5_line(name, record->named, "names along this axis", length, type);
+    return hdf5_write_array(group, &array, record->labels, err);
 }
 
 int io_axes(struct io *io, const char *group, const struct record *record, struct err *err) {
-    struct dataset probabilities = {
-        "probability",    "probability", "of quantiles", "", 1, {(hsize_t)record->probabilities},
-        H5T_NATIVE_DOUBLE};
-    hid_t id;
-    int code;
-    DO(io_open_group(&id, io, group, err));
-    for (int k = 0; k < TIMES_KINDS; k++)
-        if (record->times[k].list.count)
-            DO(write_times(id, &record->times[k], err));
-    if (record->probabilities)
-        DO(hdf5_write_scale(id, &probabilities, record->probability, err));
-done:
-    return hdf5_shut(H5Gclose, id, code, group, err);
+    const struct dataset probabilities =
+        hdf5_line("probability", "probability", "of quantiles", (size_t)record->probabilities,
+                  H5T_NATIVE_DOUBLE);
+    FREED(hdf5_release) hid_t id = -1;
+    TRY(io_open_group(&id, io, group, err));
+    for (int k = 0; k < TIMES_KINDS; k++) {
+        const struct record_times *times = &record->times[k];
+        const struct dataset array = hdf5_line(times->axis, times->axis, "measured times",
+                                               (size_t)times->list.count, H5T_NATIVE_INT);
+        if (times->list.count)
+            TRY(hdf5_write_scale(id, &array, times->list.value, err));
+    }
+    return record->probabilities ? hdf5_write_scale(id, &probabilities, record->probability, err)
+                                 : CODE_OK;
 }
 
-int io_record(struct io *io, const char *group, const struct record *record,
-              const char *const *labels, struct err *err) {
-    int code = CODE_OK;
-    FREED(base_free) double *mean = NULL, *se = NULL;
+int io_record(struct io *io, const char *group, const struct record *record, struct err *err) {
     size_t size = 0;
-    hid_t id;
     for (int k = 0; k < record->count; k++)
         if (!record->series[k].runs_alone && record->series[k].size > size)
             size = record->series[k].size;
+    SCRATCH(double, mean, size);
+    SCRATCH(double, se, size);
+    FREED(hdf5_release) hid_t id = -1;
     TRY(io_axes(io, group, record, err));
-    DO(io_open_group(&id, io, group, err));
-    DO(base_alloc(&mean, size, sizeof *mean, err));
-    DO(base_alloc(&se, size, sizeof *se, err));
-    DO(write_reached(id, record, err));
+    TRY(io_open_group(&id, io, group, err));
+    TRY(write_reached(id, record, err));
     for (int k = 0; k < record->count; k++)
         if (!record->series[k].inner)
-            DO(write_series(id, record, &record->series[k], mean, se, err));
-    if (labels)
-        DO(write_labels(id, record, labels, err));
-done:
-    TRY(hdf5_shut(H5Gclose, id, code, group, err));
+            TRY(write_series(id, record, &record->series[k], mean, se, err));
+    if (record->labels)
+        TRY(write_labels(id, record, err));
     return io_flush(io, err);
 }

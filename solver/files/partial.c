@@ -1,12 +1,8 @@
-/* The result file on disk. */
 #define _GNU_SOURCE
 #include "solver/files/partial.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,18 +64,16 @@ static int take_lock(int *lock, const char *path, const char *partial, struct er
 }
 
 int partial_create(char **partial, int *lock, const char *path, bool force, struct err *err) {
-    size_t size = strlen(path) + sizeof ".partial";
     struct stat status;
     *lock = -1;
-    TRY(base_alloc(partial, size, 1, err));
-    snprintf(*partial, size, "%s.partial", path);
+    TRY(base_print(partial, err, "%s.partial", path));
     int code = take_lock(lock, path, *partial, err);
     if (!code && (fstat(*lock, &status) || !S_ISREG(status.st_mode)))
         code = err_set(err, CODE_INPUT, "output %s: %s is not a regular file", path, *partial);
     else if (!code && status.st_size > 0 && !force)
         code = err_set(err, CODE_INPUT,
-                       "output %s: %s is there, of a run that did not end; choose another name, "
-                       "or add --force to replace it",
+                       "output %s: %s is there, of a run that did not end; choose another name, or "
+                       "add --force to replace it",
                        path, *partial);
     if (!code)
         return CODE_OK;
@@ -167,8 +161,8 @@ void partial_abandon(const char *partial) {
 }
 
 int partial_write(const char *partial, int *lock, const char *bytes, size_t size, struct err *err) {
-    int code = CODE_OK, descriptor;
-    char *name;
+    FREED(base_free) char *name = NULL;
+    int descriptor;
     TRY(open_new(&name, &descriptor, partial, err));
     int cause = write_bytes(descriptor, bytes, size) ? errno : 0;
     int kept = lock && !cause ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
@@ -185,13 +179,11 @@ int partial_write(const char *partial, int *lock, const char *bytes, size_t size
     } else if (kept >= 0) {
         close(kept);
     }
-    if (cause) {
-        unlink(name);
-        code = err_set(err, CODE_SYSTEM, "cannot write %s: %s%s", partial, strerror(cause),
-                       has_content(partial) ? "; it still holds what was saved before" : "");
-    }
-    free(name);
-    return code;
+    if (!cause)
+        return CODE_OK;
+    unlink(name);
+    return err_set(err, CODE_SYSTEM, "cannot write %s: %s%s", partial, strerror(cause),
+                   has_content(partial) ? "; it still holds what was saved before" : "");
 }
 
 /* The sum is over the bytes of a file, and over the name of `path`. */
@@ -223,20 +215,17 @@ int partial_sum(const char *partial, const char *path, const char *sum, struct e
 int partial_verify(const char *path, const char *sum, struct err *err) {
     char text[SUM + 1], found[SUM + 1] = "";
     uint64_t value;
-    FILE *stream;
+    FREED(base_close) FILE *stream = NULL;
     struct err missing;
     TRY(sum_of(&value, path, path, err));
     snprintf(text, sizeof text, "%016llx\n", (unsigned long long)value);
-    bool read = !base_open(&stream, sum, &missing) && fgets(found, sizeof found, stream);
-    if (stream)
-        fclose(stream);
-    if (!read)
+    if (base_open(&stream, sum, &missing) || !fgets(found, sizeof found, stream))
         return err_set(err, CODE_INPUT, "%s: its sum in %s is missing", path, sum);
     if (strcmp(text, found) != 0)
-        return err_set(err, CODE_INPUT,
-                       "%s: is not the file that was written under this name: its bytes and %s "
-                       "disagree",
-                       path, sum);
+        return err_set(
+            err, CODE_INPUT,
+            "%s: is not the file that was written under this name: its bytes and %s disagree", path,
+            sum);
     return CODE_OK;
 }
 
@@ -263,11 +252,10 @@ int partial_place(const char *partial, const char *path, bool force, struct err 
 
 /* Some file systems refuse to sync a folder, others need not. */
 int partial_sync(const char *path, struct err *err) {
-    char *folder;
+    FREED(base_free) char *folder = NULL;
+    int code = CODE_OK;
     TRY(folder_of(&folder, path, err));
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(folder);
-    int code = CODE_OK;
     if (descriptor >= 0 && fsync(descriptor) && errno == EIO)
         code =
             err_set(err, CODE_SYSTEM, "cannot write the folder of %s: %s", path, strerror(errno));

@@ -7,7 +7,6 @@
 #include <cblas.h>
 #include <gsl/gsl_version.h>
 #include <hdf5.h>
-#include <stdio.h>
 #include <time.h>
 
 const char provenance_version[] = VERSION;

@@ -19,13 +19,7 @@
  * multiplied by what the network says. In the limit there is h3 alone. */
 #include "solver/measure/aggregation.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-static const struct {
-    const char *name, *about, *equation;
-} term[TERMS] = {
+static const struct series_text term[TERMS] = {
     {"h3", "output of the mixture", "A1 + A21 + A22 + A3"},
     {"h3_delta", "its change", "h3 - h3_0"},
     {"h3i_init", "output of one expert, initial", "W3_0 s2_0"},
@@ -67,21 +61,17 @@ int aggregation_matrices(const struct net *net) {
     return net->setup.N && net->program->mixture.rows ? 5 : 0; /* W2, W3, their changes, scratch */
 }
 
-int aggregation_declare(struct record *record, const struct net *net, record_fill *fill,
-                        struct err *err) {
-    if (net->program->mixture.rows)
-        TRY(record_fill_by(record, fill, 0, TERMS, err));
+int aggregation_declare(const struct declaring *d, record_fill *fill, struct err *err) {
+    if (d->net->program->mixture.rows)
+        TRY(record_fill_by(d->record, fill, 0, TERMS, err));
     for (int k = 0; k < TERMS; k++) {
-        struct series series = {
-            .slot = k, .dims = "t", .about = term[k].about, .equation = term[k].equation};
-        snprintf(series.name, sizeof series.name, "rms_%s", term[k].name);
-        if (signal_exists(net, k))
-            TRY(record_add(record, series, err));
+        const struct series series = {
+            .dims = "t", .about = term[k].about, .equation = term[k].equation};
+        if (signal_exists(d->net, k))
+            TRY(series_add(d, k, series, err, "rms_%s", term[k].name));
     }
     return CODE_OK;
 }
-
-/* --- arithmetic ------------------------------------------------------------------------------ */
 
 double aggregation_square(struct rows x) {
     double square, sum = 0;
@@ -98,8 +88,6 @@ void aggregation_subtract(struct rows x, struct rows y) {
     for (int k = 0; k < x.count; k++)
         rows_add(&minus, rows_part(x, k, 1), rows_part(y, k, 1));
 }
-
-/* --- measuring ------------------------------------------------------------------------------- */
 
 /* What the read-out reads, before its tokens are pooled. */
 static struct rows find_h3(const struct net *net) {

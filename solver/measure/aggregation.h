@@ -3,7 +3,7 @@
 #pragma once
 
 #include "models/engine/node.h"
-#include "solver/measure/record.h"
+#include "solver/measure/instrument.h"
 
 struct coordinate_matrix;
 
@@ -22,8 +22,7 @@ enum { A4 = DPHI + 1, A6, A5, E, D1E, R00, RD0, R0D, RDD, D1R, I6_INIT, I6_PROP,
 int aggregation_matrices(const struct net *net);
 /* Adds the series, if the network has said what its experts are, to be filled by a function that
  * calls aggregation_fill. */
-int aggregation_declare(struct record *record, const struct net *net, record_fill *fill,
-                        struct err *err);
+int aggregation_declare(const struct declaring *d, record_fill *fill, struct err *err);
 /* start [nodes]: the thin matrices at t = 0. */
 int aggregation_fill(struct aggregation_check *check, const struct net *net,
                      const struct coordinate_matrix *start, int t, double *const *out,

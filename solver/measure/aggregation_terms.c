@@ -5,9 +5,6 @@
 #include "solver/measure/coordinate.h"
 
 #include <cblas.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A matrix at t = 0 and what it has become more than that, or through which of these; and what W3
  * reads: s2_0, sigma(W2_0 s1) - s2_0, s2 - sigma(W2_0 s1), s2. */
@@ -201,8 +198,7 @@ static int find_top(struct terms *t, struct err *err) {
     int C = net->setup.data.C, N = t->N, each = net->batch.rows / net->batch.output_rows;
     struct rows now = array_all(&net->program->node[net->program->read_out].matrix.thin->W),
                 start = array_all(&t->start[net->program->read_out].W);
-    FREED(base_free) double *w = NULL;
-    TRY(base_alloc(&w, 2 * (size_t)(C * N), sizeof *w, err));
+    SCRATCH(double, w, 2 * (size_t)(C * N));
     start.array->backend->get(start, w);
     now.array->backend->get(now, w + C * N);
     cblas_daxpy(C * N, -1, w, 1, w + C * N, 1);
@@ -308,8 +304,6 @@ static int find_router_terms(struct terms *t, const struct node *logits, struct 
     sum_paths(t, t->value + R00);
     return CODE_OK;
 }
-
-/* --- all of it ------------------------------------------------------------------------------- */
 
 /* The value of a node, or its numbers. */
 static void get_values(const struct node *v, double *out) {

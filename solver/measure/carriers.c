@@ -1,7 +1,5 @@
 #include "solver/measure/carriers.h"
 
-#include <math.h>
-
 enum { MOST_ROWS = 16, MOST_NUMBERS = 1 << 19 };
 
 int carriers_rows(const struct array *array) {
@@ -41,11 +39,10 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     const struct net *net = m->net;
     const struct kernel *kernel = net->kernels.item;
     int rows = 0, first = 0, code = CODE_OK;
-    FREED(base_free) double *second = NULL;
     *out[0] = INFINITY;
     for (int k = 0; k < net->kernels.count; k++)
         rows += is_carried(&kernel[k]) ? kernel[k].rows.count : 0;
-    TRY(base_alloc(&second, 2 * (size_t)rows, sizeof *second, err));
+    SCRATCH(double, second, 2 * (size_t)rows);
     double *fourth = second + rows;
     backend_hold(net->setup.backend, true);
     for (int k = 0; k < net->kernels.count; k++)
@@ -66,19 +63,17 @@ done:
     return code;
 }
 
-int carriers_declare(struct record *record, const struct config *config, const struct net *net,
-                     struct err *err) {
+int carriers_declare(const struct declaring *d, struct err *err) {
     const struct series carriers = {
-        .name = "carriers",
         .dims = "t",
         .about = "sites that carry a feature kernel x, of the one and the input with fewest",
         .equation = "number of sites times <x^2>^2 / <x^4>",
         .computation = true};
     bool some = false;
-    for (int k = 0; k < net->kernels.count; k++)
-        some = some || is_carried(&net->kernels.item[k]);
-    if (net->setup.N || !config->output.kernels || !some)
+    for (int k = 0; k < d->net->kernels.count; k++)
+        some = some || is_carried(&d->net->kernels.item[k]);
+    if (d->net->setup.N || !d->config->output.kernels || !some)
         return CODE_OK;
-    TRY(record_fill_by(record, fill, 0, 1, err));
-    return record_add(record, carriers, err);
+    TRY(record_fill_by(d->record, fill, 0, 1, err));
+    return series_add(d, 0, carriers, err, "carriers");
 }

@@ -8,18 +8,10 @@
  * over sites, inputs and the matrices of a family. Inputs do not change, nor the cotangent of f:
  * the read-in, vectors and, backward, the read-out have no propagating part. */
 #include "solver/measure/coordinate.h"
-#include "solver/measure/alignment.h"
 #include "solver/measure/observe.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum slot { INIT, PROP, EFF, WHOLE, BACK, DELTA = 2 * BACK, PROP_ALIGNED, EFF_ALIGNED, SLOTS };
-static const struct {
-    const char *suffix, *about, *equation;
-} slot[SLOTS] = {
+static const struct series_text slot[SLOTS] = {
     {"_init", "what the matrix makes of its input, initial part", "W(0) x(0)"},
     {"_prop", "what the matrix makes of its input, propagating part", "W(0) (x - x(0))"},
     {"_eff", "what the matrix makes of its input, effective part", "(W - W(0)) x"},
@@ -96,6 +88,78 @@ static int count_back(const struct program *p, int i) {
     return count;
 }
 
+/* --- alignments ----------------------------------------------------------------------------- */
+
+/* How far a matrix is aligned with what it meets: mean squares of its entries and of its input,
+ * over which the coordinate check divides what the matrix makes. n independent entries make n^1/2
+ * times the product of the two roots, and n entries of one sign n times. */
+struct alignment {
+    double start, learned; /* of the entries of W(0) and of W - W(0), as W is used */
+    double input, moved;   /* of x and x - x(0) */
+};
+
+#define ROUND_OFF 1e-24 /* of squares */
+
+/* The mean square of now - start. */
+static int square_of_change(struct rows now, struct rows start, double *square, struct err *err) {
+    FREED(array_free) struct array change = {0};
+    TRY(array_keep(&change, now, err));
+    aggregation_subtract(start, array_all(&change));
+    *square = aggregation_square(array_all(&change));
+    return CODE_OK;
+}
+
+/* x: at present; start: at t = 0. */
+static int add_alignment_input(struct alignment *sum, struct rows x, struct rows start,
+                               struct err *err) {
+    double square;
+    TRY(square_of_change(x, start, &square, err));
+    sum->input += aggregation_square(x);
+    sum->moved += square;
+    return CODE_OK;
+}
+
+/* A map of a network that remembers its start. */
+static int add_alignment_map(struct alignment *sum, const struct map *map, struct err *err) {
+    size_t entries = map->declared.target->sites * map->declared.source->sites;
+    SCRATCH(double, start, entries);
+    SCRATCH(double, now, entries);
+    TRY(map->start->kind->matrix(map->start, start, err));
+    TRY(map->kind->matrix(map, now, err));
+    for (size_t k = 0; k < entries; k++) {
+        double change = now[k] - start[k];
+        sum->start += start[k] * start[k] / (double)entries;
+        sum->learned += change * change / (double)entries;
+    }
+    return CODE_OK;
+}
+
+/* The columns of a matrix to numbers, now and at t = 0, of which an entry is unit times W. */
+static int add_alignment_thin(struct alignment *sum, struct rows W, struct rows start, double unit,
+                              struct err *err) {
+    double square;
+    TRY(square_of_change(W, start, &square, err));
+    sum->start += unit * unit * aggregation_square(start);
+    sum->learned += unit * unit * square;
+    return CODE_OK;
+}
+
+static double ratio_of_rms(double part, double entries, double input, int members) {
+    return part * members * members / (entries * input);
+}
+
+/* What members of a family make, a sum of mean squares, over the product of these: members times a
+ * square. NaN where the matrix or its input has not moved, but for round-off. */
+static double alignment_of_moved(const struct alignment *sum, double part, int members) {
+    bool known = sum->start > 0 && sum->moved > ROUND_OFF * sum->input;
+    return known ? ratio_of_rms(part, sum->start, sum->moved, members) : (double)NAN;
+}
+
+static double alignment_of_learned(const struct alignment *sum, double part, int members) {
+    bool known = sum->input > 0 && sum->learned > ROUND_OFF * sum->start;
+    return known ? ratio_of_rms(part, sum->learned, sum->input, members) : (double)NAN;
+}
+
 /* --- parts ----------------------------------------------------------------------------------- */
 
 /* Adds mean squares to square [4]. initial: W(0) x, lost; start: W(0) x(0), kept at t = 0. */
@@ -153,8 +217,7 @@ static int split_look(const struct net *net, const struct node *v, struct coordi
     struct rows x = net->program->node[v->argument[0]].value, Q = array_all(&v->matrix.thin->W);
     FREED(array_free) struct array rows = {0};
     size_t count = node_numbers(v);
-    FREED(base_free) double *s = NULL;
-    TRY(base_alloc(&s, count, sizeof *s, err));
+    SCRATCH(double, s, count);
     backend->dots(x, array_all(&m->W), s);
     for (size_t k = 0; k < count && v->matrix.start; k++)
         s[k] -= v->matrix.start[k];
@@ -175,8 +238,7 @@ static int split_read_out(const struct net *net, const struct node *v, struct co
     struct rows h = net->program->node[v->argument[0]].value, w = array_all(&m->W);
     int count = net->batch.output_rows * v->K;
     const double *start = v->matrix.start;
-    FREED(base_free) double *s = NULL;
-    TRY(base_alloc(&s, 2 * (size_t)count, sizeof *s, err));
+    SCRATCH(double, s, 2 * (size_t)count);
     (v->K == 1 ? net->setup.backend->averages : net->setup.backend->dots)(h, w, s);
     for (int k = 0; k < count; k++) {
         s[k] = s[k] / net->setup.gamma0 - (start && !net->setup.N ? start[k] : 0);
@@ -205,13 +267,13 @@ static int measure_alignment(struct coordinate_matrix *m, const struct net *net,
     struct rows x = net->program->node[v->argument[0]].value;
     if (t == 0)
         TRY(array_keep(&m->in, x, err));
-    TRY(alignment_add_input(sum, x, array_all(&m->in), err));
+    TRY(add_alignment_input(sum, x, array_all(&m->in), err));
     if (v->matrix.map)
-        return alignment_add_map(sum, v->matrix.map, err);
+        return add_alignment_map(sum, v->matrix.map, err);
     double unit = 1.0 / (double)x.array->sites;
     if (v->op->matrix == MATRIX_READ_OUT)
         unit /= net->setup.gamma0;
-    return alignment_add_thin(sum, array_all(&v->matrix.thin->W), array_all(&m->W), unit, err);
+    return add_alignment_thin(sum, array_all(&v->matrix.thin->W), array_all(&m->W), unit, err);
 }
 
 static int split_matrix(struct coordinate_matrix *m, const struct net *net, const struct node *v,
@@ -231,8 +293,6 @@ static int split_matrix(struct coordinate_matrix *m, const struct net *net, cons
                            node_part(net->program, v, 0)->value, &m->back, t, square + BACK, err)
                : CODE_OK;
 }
-
-/* --- measuring ------------------------------------------------------------------------------- */
 
 static int begin_check(struct coordinate *check, int nodes, struct err *err) {
     const struct backend *backend = check->backend;
@@ -262,8 +322,8 @@ static int fill_family(const struct measuring *m, double *const *out, struct err
         if (out[EFF_ALIGNED])
             TRY(measure_alignment(&check->matrix[j], m->net, &p->node[j], m->t, &sum, err));
     }
-    square[PROP_ALIGNED] = alignment_moved(&sum, square[PROP], members);
-    square[EFF_ALIGNED] = alignment_learned(&sum, square[EFF], members);
+    square[PROP_ALIGNED] = alignment_of_moved(&sum, square[PROP], members);
+    square[EFF_ALIGNED] = alignment_of_learned(&sum, square[EFF], members);
     for (int k = 0; k < SLOTS; k++)
         if (out[k])
             *out[k] = sqrt(square[k] / (is_back(k) ? back : members));
@@ -275,31 +335,29 @@ static int fill_terms(const struct measuring *m, double *const *out, struct err 
     return aggregation_fill(&check->aggregation, m->net, check->matrix, m->t, out, err);
 }
 
-int coordinate_declare(struct record *record, const struct config *config, const struct net *net,
-                       struct err *err) {
-    bool parts = net->setup.N || config->solver.method == METHOD_MARCH;
-    bool aligned = net->setup.N && config->reference.coordinate_check == COORDINATE_ALIGNED;
-    if (!config->reference.coordinate_check)
+int coordinate_declare(const struct declaring *d, struct err *err) {
+    const struct program *p = d->net->program;
+    int check = d->config->reference.coordinate_check, N = d->net->setup.N;
+    bool parts = N || d->config->solver.method == METHOD_MARCH;
+    if (!check)
         return CODE_OK;
-    const struct program *p = net->program;
     for (int i = next_family(p, 0); i < p->nodes; i = next_family(p, i + 1)) {
-        TRY(record_fill_by(record, fill_family, i, SLOTS, err));
+        const struct node *v = &p->node[i];
+        bool back = count_back(p, i) > 0, aligned = N && check == COORDINATE_ALIGNED;
+        TRY(record_fill_by(d->record, fill_family, i, SLOTS, err));
         for (int k = 0; k < SLOTS; k++) {
-            const struct node *v = &p->node[i];
             bool f = v->op->matrix == MATRIX_READ_OUT && (k < BACK || k == DELTA);
-            struct series series = {.slot = k,
-                                    .dims = "t",
-                                    .about = slot[k].about,
-                                    .equation = slot[k].equation,
-                                    .label =
-                                        v->matrix.weight.family ? NULL : v->matrix.weight.label};
-            snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family_name(v),
-                     slot[k].suffix);
-            if (series_exists(p, v, k, count_back(p, i) > 0, parts, aligned))
-                TRY(record_add(record, series, err));
+            const struct series series = {
+                .dims = "t",
+                .about = slot[k].about,
+                .equation = slot[k].equation,
+                .label = v->matrix.weight.family ? NULL : v->matrix.weight.label};
+            if (series_exists(p, v, k, back, parts, aligned))
+                TRY(series_add(d, k, series, err, "rms_%s%s", f ? "f" : family_name(v),
+                               slot[k].name));
         }
     }
-    return aggregation_declare(record, net, fill_terms, err);
+    return aggregation_declare(d, fill_terms, err);
 }
 
 /* Fails unless a state that was read has all that splitting counts on, in the network's shapes. */

@@ -7,16 +7,11 @@
  * not numbered alike, and not compared; nor are those of a limit where experts share their normals.
  * Declaring it ends with CODE_INPUT and a sentence where rows cannot be compared. */
 #include "solver/measure/instrument.h"
-#include "kernels/base/text.h"
 #include "solver/measure/fields.h"
-#include "solver/measure/places.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 /* What one word addresses. */
 struct members {
-    char word[NET_NAME];
+    char word[SERIES_NAME];
     const struct named_rows **named;
     int count;
 };
@@ -45,15 +40,13 @@ static bool units_are_shared(const struct net *net, const struct population *on)
     return !net->setup.N && on->units && drawn;
 }
 
-/* The next word at *words and its members, to be freed; *more: there is one. */
-static int next_members(const char **words, const struct net *net, struct members *members,
-                        bool *more, struct err *err) {
-    struct text_word word;
+/* The members of word number `word`, to be freed; *more: there is one. */
+static int find_members(const struct config *config, const struct net *net, int word,
+                        struct members *members, bool *more, struct err *err) {
     *members = (struct members){0};
-    *more = *words && text_next_word(words, " \t", &word);
+    *more = instrument_word(config->output.cross, word, members->word);
     if (!*more)
         return CODE_OK;
-    snprintf(members->word, sizeof members->word, "%.*s", (int)word.length, word.text);
     TRY(base_alloc(&members->named, (size_t)net->cross_rows.count, sizeof *members->named, err));
     for (int k = 0; k < net->cross_rows.count; k++)
         if (program_addresses(members->word, net->cross_rows.item[k].name) &&
@@ -100,14 +93,13 @@ static int check_members(const struct net *net, const struct members *members, i
 
 enum { CROSS, OWN };
 
-static int add_kernel(struct record *record, const struct net *net, const struct members *members,
-                      bool own, struct err *err) {
+static int add_kernel(const struct declaring *d, const struct members *members, bool own,
+                      struct err *err) {
     static const char *const alone[FIELDS_FORMS] = FIELDS_DIMS("t", ""),
                              *const pairs[FIELDS_FORMS] = FIELDS_DIMS("t", " member other");
     const struct named_rows *first = members->named[0];
     bool several = members->count > 1;
-    struct series series = {.slot = own ? OWN : CROSS,
-                            .dims = (several ? pairs : alone)[fields_form(net, first)],
+    struct series series = {.dims = (several ? pairs : alone)[fields_form(d->net, first)],
                             .about =
                                 several ? "kernels between experts"
                                 : own   ? "kernel of one expert, mean over experts"
@@ -115,18 +107,17 @@ static int add_kernel(struct record *record, const struct net *net, const struct
                             .equation = several ? "<x_i x_j>"
                                         : own   ? "<x_i x_i>"
                                                 : "<x_i x_j>, i != j"};
-    size_t *last = fields_shape(net, first, series.shape + 1);
+    size_t *last = fields_shape(d->net, first, series.shape + 1);
     for (int k = 0; k < 2 && several; k++)
         *last++ = (size_t)members->count;
-    snprintf(series.name, sizeof series.name, "%s_%s", own ? "own" : "cross", members->word);
-    return places_add(record, net, series, err);
+    return series_add(d, own ? OWN : CROSS, series, err, "%s_%s", own ? "own" : "cross",
+                      members->word);
 }
 
 /* out [rows][count][count] */
 static int measure_several(const struct members *members, double *out, struct err *err) {
     int count = members->count, rows = members->named[0]->rows.count;
-    FREED(base_free) double *products = NULL;
-    TRY(base_alloc(&products, (size_t)rows, sizeof *products, err));
+    SCRATCH(double, products, (size_t)rows);
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++) {
             const struct named_rows *a = members->named[i], *b = members->named[j];
@@ -161,35 +152,29 @@ static int measure_pairs(const struct named_rows *named, double *cross, double *
 
 /* item: the number of a word of [output] cross. */
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
-    const char *words = m->config->output.cross;
     FREED(members_free) struct members members = {0};
-    bool more = true;
-    for (int word = 0; word <= m->item && more; word++) {
-        members_free(&members);
-        TRY(next_members(&words, m->net, &members, &more, err));
-    }
+    bool more;
+    TRY(find_members(m->config, m->net, m->item, &members, &more, err));
     if (members.count)
         TRY(out[OWN] ? measure_pairs(members.named[0], out[CROSS], out[OWN], err)
                      : measure_several(&members, out[CROSS], err));
     return CODE_OK;
 }
 
-int cross_kernels_declare(struct record *record, const struct config *config, const struct net *net,
-                          struct err *err) {
-    const char *words = config->output.cross;
+int cross_kernels_declare(const struct declaring *d, struct err *err) {
     bool more = true;
     int others = 0;
     for (int word = 0; more; word++) {
         FREED(members_free) struct members members = {0};
-        TRY(next_members(&words, net, &members, &more, err));
+        TRY(find_members(d->config, d->net, word, &members, &more, err));
         if (members.count) {
-            TRY(check_members(net, &members, &others, err));
-            TRY(record_fill_by(record, fill, word, 2, err));
+            TRY(check_members(d->net, &members, &others, err));
+            TRY(record_fill_by(d->record, fill, word, 2, err));
         }
         if (has_cross(&members))
-            TRY(add_kernel(record, net, &members, false, err));
+            TRY(add_kernel(d, &members, false, err));
         if (members.count == 1)
-            TRY(add_kernel(record, net, &members, true, err));
+            TRY(add_kernel(d, &members, true, err));
     }
     return CODE_OK;
 }

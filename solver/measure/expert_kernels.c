@@ -6,11 +6,8 @@
  * and experts differ: by the few units that they have, by what their gates were. Written are K_e of
  * the first experts of the first run, and the mean over all experts of K_e^2, which limits and
  * networks can be compared by. */
-#include "solver/measure/expert_kernels.h"
+#include "solver/measure/kernel_series.h"
 #include "solver/measure/observe.h"
-#include "solver/measure/places.h"
-
-#include <stdio.h>
 
 enum { SQUARE, SINGLE };
 
@@ -45,8 +42,7 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
            kept = (size_t)m->config->output.field_sites, sites = past->sites;
     double *square = out[SQUARE] - t * P * row, /* of time 0 */
         *single = out[SINGLE] ? out[SINGLE] - t * P * row * kept : NULL, *then;
-    FREED(base_free) double *now = NULL;
-    TRY(base_alloc(&now, (P + 1) * sites, sizeof *now, err));
+    SCRATCH(double, now, (P + 1) * sites);
     then = now + P * sites;
     past->backend->get(array_rows(past, (int)(t * P), (int)P), now);
     for (size_t a = 0; a < (t + 1) * P; a++) {
@@ -73,24 +69,21 @@ static const struct {
                 "<x x> over units of expert e"},
 };
 
-int expert_kernels_declare(struct record *record, const struct config *config,
-                           const struct net *net, int item, struct err *err) {
-    const struct kernel *kernel = &net->kernels.item[item];
-    size_t T = (size_t)record->T, R = (size_t)kernel->rows.count,
-           kept = (size_t)config->output.field_sites;
+int expert_kernels_declare(const struct declaring *d, int item, struct err *err) {
+    const struct kernel *kernel = &d->net->kernels.item[item];
+    size_t T = (size_t)d->record->T, R = (size_t)kernel->rows.count,
+           kept = (size_t)d->config->output.field_sites;
+    bool tokens = kernel->rows.count > d->net->setup.data.P;
     if (!kernel->as_it_is || kernel->for_all_inputs || kernel->rows.array->group == 1)
         return CODE_OK;
-    TRY(record_fill_by(record, fill, item, 2, err));
+    TRY(record_fill_by(d->record, fill, item, 2, err));
     for (int slot = SQUARE; slot <= SINGLE && (slot == SQUARE || kept); slot++) {
-        bool tokens = kernel->rows.count > net->setup.data.P;
-        struct series series = {.slot = slot,
-                                .dims = tokens ? part[slot].tokens : part[slot].inputs,
-                                .about = part[slot].about,
-                                .equation = part[slot].equation,
-                                .first_run = slot == SINGLE,
-                                .shape = {T, R, T, R, kept}};
-        snprintf(series.name, sizeof series.name, "%s_%s", kernel->name, part[slot].suffix);
-        TRY(places_add(record, net, series, err));
+        const struct series series = {.dims = tokens ? part[slot].tokens : part[slot].inputs,
+                                      .about = part[slot].about,
+                                      .equation = part[slot].equation,
+                                      .first_run = slot == SINGLE,
+                                      .shape = {T, R, T, R, kept}};
+        TRY(series_add(d, slot, series, err, "%s_%s", kernel->name, part[slot].suffix));
     }
     return CODE_OK;
 }

@@ -10,10 +10,6 @@
 #include "models/engine/node.h"
 #include "solver/measure/fields.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 enum slot { GRADIENT, CHANGE, SLOTS };
 static const struct {
     const char *name, *about[2], *equation;
@@ -87,15 +83,12 @@ bool expert_norms_find(const struct net *net, int item, struct expert_matrix *ma
 }
 
 /* What W(0) makes is known of networks and of the limit marched in time. */
-static bool has_slot(const struct net *net, const struct config *config,
-                     const struct expert_matrix *m, enum slot k) {
+static bool has_slot(const struct declaring *d, const struct expert_matrix *m, enum slot k) {
     const struct node *v = m->node;
-    bool marched = net->setup.N || config->solver.method == METHOD_MARCH;
+    bool marched = d->net->setup.N || d->config->solver.method == METHOD_MARCH;
     bool known = v->matrix.map && marched, back = m->router->M || m->target || v->plan.part[0] >= 0;
     return k == GRADIENT || (known && back && v->matrix.map->declared.uses == 1);
 }
-
-/* --- arithmetic ------------------------------------------------------------------------------ */
 
 /* square [sites]: mean over rows of the squares of what the change of W adds, of its sites. */
 static int change_of_sites(const struct node *v, struct rows in, struct rows whole, bool forward,
@@ -104,8 +97,7 @@ static int change_of_sites(const struct node *v, struct rows in, struct rows who
     const struct backend *backend = whole.array->backend;
     int rows = whole.count;
     FREED(array_free) struct array work = {0}, sum = {0};
-    FREED(base_free) double *weight = NULL;
-    TRY(base_alloc(&weight, (size_t)rows, sizeof *weight, err));
+    SCRATCH(double, weight, (size_t)rows);
     for (int r = 0; r < rows; r++)
         weight[r] = -1;
     TRY(array_keep(&work, whole, err)); /* its shape */
@@ -142,8 +134,7 @@ static int squares_of_many(const struct net *net, const struct expert_matrix *m,
     const struct map_declaration *declared = &m->node->matrix.map->declared;
     const struct population *on = m->target ? declared->target : declared->source;
     size_t group = on->sites / experts->sites;
-    FREED(base_free) double *square = NULL;
-    TRY(base_alloc(&square, on->sites, sizeof *square, err));
+    SCRATCH(double, square, on->sites);
     TRY(squares_of_sites(net, m->node, m->target, k, square, err));
     for (size_t i = 0; i < experts->sites; i++) {
         out[i] = 0;
@@ -162,12 +153,11 @@ static int squares_of_few(const struct net *net, const struct expert_matrix *m, 
     memset(out, 0, (size_t)m->router->M * sizeof *out);
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &node[i];
-        FREED(base_free) double *square = NULL;
         if (!node_begins_matrix(v) || !v->matrix.map || m->router->expert[i] < 0 ||
             strcmp(family_name(v), family_name(m->node)) || !parameter_of(net, v))
             continue;
         size_t sites = v->matrix.map->declared.target->sites;
-        TRY(base_alloc(&square, sites, sizeof *square, err));
+        SCRATCH(double, square, sites);
         TRY(squares_of_sites(net, v, true, k, square, err));
         for (size_t j = 0; j < sites; j++)
             out[m->router->expert[i]] += square[j] / (double)sites;
@@ -181,16 +171,13 @@ int expert_norms_squares(const struct net *net, const struct expert_matrix *m, b
     return (m->router->M ? squares_of_few : squares_of_many)(net, m, k, out, err);
 }
 
-/* --- measuring ------------------------------------------------------------------------------- */
-
 /* item: router nodes + node. */
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
     struct expert_matrix matrix;
     expert_norms_find(m->net, m->item, &matrix);
     size_t M = matrix.router->M ? (size_t)matrix.router->M
                                 : m->net->program->node[matrix.router->phi].on->sites;
-    FREED(base_free) double *square = NULL;
-    TRY(base_alloc(&square, M, sizeof *square, err));
+    SCRATCH(double, square, M);
     for (enum slot k = 0; k < SLOTS; k++) {
         if (!out[k])
             continue;
@@ -205,40 +192,33 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-static int add_norms(struct record *record, const struct expert_matrix *m, enum slot k,
+static int add_norms(const struct declaring *d, const struct expert_matrix *m, enum slot k,
                      struct err *err) {
-    enum { LENGTH = 64 };
     bool many = m->router->M == 0;
-    struct series series = {.slot = (int)k,
-                            .about = part[k].about[many],
-                            .equation = part[k].equation,
-                            .label = many ? m->node->matrix.weight.label : NULL,
-                            .left_out = m->router->selects,
-                            .shape = {(size_t)record->T, FIELDS_PROBABILITIES}};
-    TRY(base_alloc(&series.own, LENGTH, 1, err));
-    if (!many)
-        series.shape[1] = (size_t)m->router->M;
-    series.dims = series.own;
-    snprintf(series.own, LENGTH, many ? "t probability" : "t expert%.32s", m->router->suffix);
-    snprintf(series.name, sizeof series.name, "%s_%.24s", part[k].name,
-             many ? m->node->matrix.weight.name : family_name(m->node));
-    return record_add(record, series, err);
+    char dims[64];
+    const struct series series = {.dims = dims,
+                                  .about = part[k].about[many],
+                                  .equation = part[k].equation,
+                                  .label = many ? m->node->matrix.weight.label : NULL,
+                                  .left_out = m->router->selects,
+                                  .shape = {0, many ? FIELDS_PROBABILITIES : (size_t)m->router->M}};
+    snprintf(dims, sizeof dims, many ? "t probability" : "t expert%.32s", m->router->suffix);
+    return series_add(d, k, series, err, "%s_%.24s", part[k].name,
+                      many ? m->node->matrix.weight.name : family_name(m->node));
 }
 
-int expert_norms_declare(struct record *record, const struct config *config, const struct net *net,
-                         struct err *err) {
+int expert_norms_declare(const struct declaring *d, struct err *err) {
     struct expert_matrix matrix;
-    if (!config->output.experts)
-        return CODE_OK;
-    for (int item = 0; item < net->routers.count * net->program->nodes; item++) {
-        if (!expert_norms_find(net, item, &matrix))
+    int items = d->net->routers.count * d->net->program->nodes;
+    for (int item = 0; item < items && d->config->output.experts; item++) {
+        if (!expert_norms_find(d->net, item, &matrix))
             continue;
         if (!matrix.router->M)
-            fields_axis(record);
-        TRY(record_fill_by(record, fill, item, SLOTS, err));
+            fields_axis(d->record);
+        TRY(record_fill_by(d->record, fill, item, SLOTS, err));
         for (enum slot k = 0; k < SLOTS; k++)
-            if (has_slot(net, config, &matrix, k))
-                TRY(add_norms(record, &matrix, k, err));
+            if (has_slot(d, &matrix, k))
+                TRY(add_norms(d, &matrix, k, err));
     }
     return CODE_OK;
 }

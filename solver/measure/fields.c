@@ -1,11 +1,7 @@
-/* Distributions over sites. */
 #include "solver/measure/fields.h"
 #include "models/engine/counts.h"
-#include "solver/measure/places.h"
 
 #include <gsl/gsl_sort_double.h>
-#include <stdio.h>
-#include <string.h>
 
 const double fields_probability[FIELDS_PROBABILITIES] = {
     .001, .005, .01, .025, .05, .1, .15, .2, .25, .3,   .35, .4,   .45, .5,
@@ -39,23 +35,21 @@ size_t *fields_shape(const struct net *net, const struct named_rows *named, size
     return shape;
 }
 
-static int add_field(struct record *record, const struct net *net, const struct named_rows *named,
-                     enum part k, int sites, struct err *err) {
+static int add_field(const struct declaring *d, const struct named_rows *named, enum part k,
+                     struct err *err) {
     bool average = k == MEAN || k == SQUARE;
-    struct series series = {.about = part[k].about,
-                            .equation = part[k].equation,
-                            .dims = part[k].dims[fields_form(net, named)],
-                            .slot = (int)k,
-                            .times = TIMES_FIELDS,
-                            .counted = average && counts_counted(net, named->node, named->gradient),
-                            .left_out =
-                                average && counts_left_out(net, named->node, named->gradient),
-                            .first_run = k == SITE};
-    size_t *last = fields_shape(net, named, series.shape + 1);
-    if (k == QUANTILE || k == SITE)
-        *last = k == SITE ? (size_t)sites : FIELDS_PROBABILITIES;
-    snprintf(series.name, sizeof series.name, "%s_%s", named->name, part[k].suffix);
-    return places_add(record, net, series, err);
+    struct series series = {
+        .about = part[k].about,
+        .equation = part[k].equation,
+        .dims = part[k].dims[fields_form(d->net, named)],
+        .times = TIMES_FIELDS,
+        .counted = average && counts_counted(d->net, named->node, named->gradient),
+        .left_out = average && counts_left_out(d->net, named->node, named->gradient),
+        .first_run = k == SITE};
+    size_t *last = fields_shape(d->net, named, series.shape + 1);
+    if (!average)
+        *last = k == SITE ? (size_t)d->config->output.field_sites : FIELDS_PROBABILITIES;
+    return series_add(d, k, series, err, "%s_%s", named->name, part[k].suffix);
 }
 
 void fields_axis(struct record *record) {
@@ -93,30 +87,29 @@ static void measure_row(const struct named_rows *named, int row, size_t sites, d
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct named_rows *named = &m->net->field_rows.item[m->item];
     size_t sites = named->rows.array->sites, kept = (size_t)m->config->output.field_sites;
-    FREED(base_free) double *x = NULL;
     if (!out[QUANTILE]) /* not a time of [output] fields_at */
         return CODE_OK;
-    TRY(base_alloc(&x, sites, sizeof *x, err));
+    SCRATCH(double, x, sites);
     for (int row = 0; row < named->rows.count; row++)
         measure_row(named, row, sites, x, kept, out);
     return CODE_OK;
 }
 
-int fields_declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
-    int sites = config->output.field_sites;
-    if (!net->field_rows.count)
-        return CODE_OK;
+int fields_declare(const struct declaring *d, struct err *err) {
+    const struct output_settings *output = &d->config->output;
+    struct record *record = d->record;
     struct int_list *at = &record->times[TIMES_FIELDS].list;
-    *at = config->output.fields_at;
+    if (!d->net->field_rows.count)
+        return CODE_OK;
+    *at = output->fields_at;
     if (!at->count)
         *at = (struct int_list){record->T > 1 ? 2 : 1, {0, record->T - 1}};
     fields_axis(record);
-    for (int i = 0; i < net->field_rows.count; i++) {
+    for (int i = 0; i < d->net->field_rows.count; i++) {
         TRY(record_fill_by(record, fill, i, PARTS, err));
         for (enum part k = 0; k < PARTS; k++)
-            if (k != SITE || sites)
-                TRY(add_field(record, net, &net->field_rows.item[i], k, sites, err));
+            if (k != SITE || output->field_sites)
+                TRY(add_field(d, &d->net->field_rows.item[i], k, err));
     }
     return CODE_OK;
 }

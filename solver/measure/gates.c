@@ -1,9 +1,6 @@
 /* How the gates of a router over many experts share: the series gate_participation, gate_largest
  * and gate_top, by which a limit that condenses is known. */
 #include "solver/measure/instrument.h"
-#include "solver/measure/places.h"
-
-#include <string.h>
 
 enum { PARTICIPATION, LARGEST, TOP, GATE_SERIES };
 
@@ -14,10 +11,9 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     struct rows phi = m->net->gates.rows;
     int P = phi.count, code = CODE_OK;
     size_t experts = phi.array->sites, whole = experts / 100;
-    FREED(base_free) double *mean = NULL;
     double part = (double)(experts % 100) / 100;
     FREED(array_free) struct array scratch = {0};
-    DO(base_alloc(&mean, 2 * (size_t)P, sizeof *mean, err));
+    SCRATCH(double, mean, 2 * (size_t)P);
     DO(array_init(&scratch, backend, experts, phi.array->group, P, err));
     struct rows mask = array_all(&scratch);
     double *next = mean + P;
@@ -44,32 +40,34 @@ done:
     return code;
 }
 
-int gates_declare(struct record *record, const struct config *config, const struct net *net,
-                  struct err *err) {
-    size_t P = (size_t)net->setup.data.P;
-    bool tokens = (size_t)net->gates.rows.count > P;
-    const struct series row = {.dims = tokens ? "t mu token" : "t mu",
-                               .shape = {(size_t)record->T, P, (size_t)net->gates.rows.count / P}};
-    struct series series[GATE_SERIES] = {row, row, row};
-    (void)config;
-    if (!net->gates.present)
+/* Extremes have no normal errors. */
+static const struct series series[GATE_SERIES] = {
+    [PARTICIPATION] = {.name = "gate_participation",
+                       .about = "participation ratio of the gates; 1: all experts count alike",
+                       .equation = "<phi>^2 / <phi^2>"},
+    [LARGEST] = {.name = "gate_largest",
+                 .about = "share of the largest gate, times the number of experts",
+                 .equation = "max phi / <phi>",
+                 .no_error_law = true},
+    [TOP] = {.name = "gate_top",
+             .about =
+                 "share of the gates held by the top 1 % of the experts, the last of them in part",
+             .equation = "sum over the top 1 % of phi / sum phi",
+             .no_error_law = true},
+};
+
+int gates_declare(const struct declaring *d, struct err *err) {
+    size_t P = (size_t)d->net->setup.data.P, rows = (size_t)d->net->gates.rows.count;
+    if (!d->net->gates.present)
         return CODE_OK;
-    strcpy(series[PARTICIPATION].name, "gate_participation");
-    series[PARTICIPATION].about = "participation ratio of the gates; 1: all experts count alike";
-    series[PARTICIPATION].equation = "<phi>^2 / <phi^2>";
-    strcpy(series[LARGEST].name, "gate_largest");
-    series[LARGEST].about = "share of the largest gate, times the number of experts";
-    series[LARGEST].equation = "max phi / <phi>";
-    strcpy(series[TOP].name, "gate_top");
-    series[TOP].about =
-        "share of the gates held by the top 1 % of the experts, the last of them in part";
-    series[TOP].equation = "sum over the top 1 % of phi / sum phi";
-    TRY(record_fill_by(record, fill, 0, GATE_SERIES, err));
+    TRY(record_fill_by(d->record, fill, 0, GATE_SERIES, err));
     for (int k = 0; k < GATE_SERIES; k++) {
-        series[k].slot = k;
-        series[k].positive = true;
-        series[k].no_error_law = k != PARTICIPATION; /* extremes have no normal errors */
-        TRY(places_add(record, net, series[k], err));
+        struct series one = series[k];
+        one.dims = rows > P ? "t mu token" : "t mu";
+        one.shape[1] = P;
+        one.shape[2] = rows / P;
+        one.positive = true;
+        TRY(series_add(d, k, one, err, "%s", one.name));
     }
     return CODE_OK;
 }

@@ -1,19 +1,13 @@
 #include "solver/measure/gradients.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 int gradients_check(const struct config *config, const struct net *net, struct err *err) {
     if (!net->setup.measure.apart || !net->output.loss_in_cotangent || net->setup.N ||
         config->solver.method != METHOD_FIXED_POINT)
         return CODE_OK;
-    return err_set(
-        err, CODE_INPUT,
-        "[output] tangent, gradients, sharpness, spectra: method = fixed_point has no gradients "
-        "apart "
-        "with several outputs or tokens or with terms added to the loss; take them out, or "
-        "method = march");
+    return err_set(err, CODE_INPUT,
+                   "[output] tangent, gradients, sharpness, spectra: method = fixed_point has no "
+                   "gradients apart with several outputs or tokens or with terms added to the "
+                   "loss; take them out, or method = march");
 }
 
 const char *gradients_term(const struct net *net, int term) {
@@ -63,61 +57,59 @@ static size_t kernel_rows(const struct net *net, const struct kernel *kernel) {
     return net->output.loss_in_cotangent ? (size_t)kernel->rows.count : count_inputs(net);
 }
 
-bool gradients_wanted(const struct config *config) {
-    const struct output_settings *output = &config->output;
-    return output->tangent || output->gradients ||
-           (output->spectra && strstr(output->spectra, "tangent"));
-}
-
 int gradients_blocks(const struct config *config, const struct net *net) {
     const struct output_settings *output = &config->output;
     bool named = output->spectra && strstr(output->spectra, "tangent_");
     return output->tangent == TANGENT_BLOCKS || named ? net->parameters.count : 1;
 }
 
+/* A part of the block, of so many numbers for each term; its place where there is a block. */
+static double *take_part(struct gradients *g, size_t numbers) {
+    double *part = g->tangent ? g->tangent + g->size : NULL;
+    g->size += (size_t)g->terms * numbers;
+    return part;
+}
+
+/* Finds the size of the block, and once there is one its parts. */
+static void share_block(struct gradients *g, const struct net *net, bool all) {
+    g->size = 0;
+    take_part(g, (size_t)g->blocks * square_of(count_inputs(net)));
+    for (int k = 0; k < net->kernels.count && all; k++)
+        if (net->kernels.item[k].gradient)
+            g->kernel[k] = take_part(g, square_of(kernel_rows(net, &net->kernels.item[k])));
+    for (int i = 0; i < net->numbers.count && all && net->output.loss_in_cotangent; i++)
+        if (net->numbers.item[i].gradient)
+            g->number[i] = take_part(g, gradients_numbers(&net->numbers.item[i]));
+}
+
 int gradients_init(struct gradients *g, const struct config *config, const struct net *net,
                    struct err *err) {
-    *g = (struct gradients){.wanted = gradients_wanted(config),
-                            .kernels = net->kernels.count,
-                            .numbers = net->numbers.count};
+    bool all = config->output.gradients;
+    *g = (struct gradients){.wanted = config_asks_gradients(config)};
     if (!g->wanted)
         return CODE_OK;
     g->terms = gradients_terms(net);
     g->blocks = gradients_blocks(config, net);
-    size_t terms = (size_t)g->terms;
-    TRY(base_alloc(&g->tangent, terms * (size_t)g->blocks * square_of(count_inputs(net)),
-                   sizeof *g->tangent, err));
-    if (!config->output.gradients)
-        return CODE_OK;
-    TRY(base_alloc(&g->product, (1 + (size_t)net->parameters.count) * square_of(terms - 1),
-                   sizeof *g->product, err));
-    TRY(base_alloc(&g->kernel, (size_t)net->kernels.count, sizeof *g->kernel, err));
-    TRY(base_alloc(&g->number, (size_t)net->numbers.count, sizeof *g->number, err));
-    for (int k = 0; k < net->kernels.count; k++)
-        if (net->kernels.item[k].gradient)
-            TRY(base_alloc(&g->kernel[k],
-                           terms * square_of(kernel_rows(net, &net->kernels.item[k])),
-                           sizeof(double), err));
-    for (int i = 0; i < net->numbers.count && net->output.loss_in_cotangent; i++)
-        if (net->numbers.item[i].gradient)
-            TRY(base_alloc(&g->number[i], terms * gradients_numbers(&net->numbers.item[i]),
-                           sizeof(double), err));
+    if (all) {
+        TRY(base_alloc(&g->product,
+                       (1 + (size_t)net->parameters.count) * square_of((size_t)g->terms - 1),
+                       sizeof *g->product, err));
+        TRY(base_alloc(&g->kernel, (size_t)net->kernels.count, sizeof *g->kernel, err));
+        TRY(base_alloc(&g->number, (size_t)net->numbers.count, sizeof *g->number, err));
+    }
+    share_block(g, net, all);
+    TRY(base_alloc(&g->tangent, g->size, sizeof *g->tangent, err));
+    share_block(g, net, all);
     return CODE_OK;
 }
 
 void gradients_free(struct gradients *g) {
-    for (int k = 0; g->kernel && k < g->kernels; k++)
-        free(g->kernel[k]);
-    for (int i = 0; g->number && i < g->numbers; i++)
-        free(g->number[i]);
     free(g->kernel);
     free(g->number);
     free(g->tangent);
     free(g->product);
     *g = (struct gradients){0};
 }
-
-/* --- one term -------------------------------------------------------------------------------- */
 
 static double *tangent_at(const struct gradients *g, const struct net *net, int term, int block) {
     return g->tangent +
@@ -131,8 +123,7 @@ static void add_scaled(double factor, const double *x, size_t count, double *sum
 
 static int add_tangent(struct gradients *g, const struct net *net, int term, double factor,
                        struct err *err) {
-    FREED(base_free) double *block = NULL;
-    TRY(base_alloc(&block, square_of(count_inputs(net)), sizeof *block, err));
+    SCRATCH(double, block, square_of(count_inputs(net)));
     for (int i = 0; i < net->parameters.count; i++) {
         TRY(net_tangent(net, &net->parameters.item[i], block, err));
         add_scaled(factor, block, square_of(count_inputs(net)),
@@ -146,13 +137,11 @@ static int add_kernels(struct gradients *g, const struct net *net, int term, dou
     for (int k = 0; g->kernel && k < net->kernels.count; k++) {
         const struct kernel *kernel = &net->kernels.item[k];
         size_t count = square_of((size_t)kernel->rows.count);
-        double *products;
         if (!g->kernel[k])
             continue;
-        TRY(base_alloc(&products, count, sizeof *products, err));
+        SCRATCH(double, products, count);
         kernel->rows.array->backend->dots(kernel->rows, kernel->rows, products);
         add_scaled(factor * kernel->scale, products, count, g->kernel[k] + (size_t)term * count);
-        free(products);
     }
     for (int i = 0; g->number && i < net->numbers.count; i++)
         if (g->number[i]) {
@@ -193,8 +182,7 @@ static void put_product(struct gradients *g, const struct net *net, int paramete
 /* Products of the gradients of the kept passes, of which number k is that of term 1 + k. */
 static int find_products(struct gradients *g, const struct apart *apart, struct err *err) {
     const struct net *net = apart->net;
-    FREED(base_free) double *K = NULL;
-    TRY(base_alloc(&K, square_of(count_inputs(net)), sizeof *K, err));
+    SCRATCH(double, K, square_of(count_inputs(net)));
     for (int i = 0; i < net->parameters.count; i++)
         for (int k = 0; k < g->terms - 1; k++)
             for (int l = 0; l <= k; l++) {
@@ -204,8 +192,6 @@ static int find_products(struct gradients *g, const struct apart *apart, struct 
             }
     return CODE_OK;
 }
-
-/* --- all of them ----------------------------------------------------------------------------- */
 
 static int find_apart(struct gradients *g, struct apart *apart, struct err *err) {
     struct net *net = apart->net;
@@ -251,8 +237,7 @@ static int find_own(struct gradients *g, const struct net *net, struct err *err)
             g->kernel[k][i] *= kernel->scale;
         weigh_by_errors(net, g->kernel[k], kernel->rows.count == 1, g->kernel[k] + count);
     }
-    FREED(base_free) double *K = NULL;
-    TRY(base_alloc(&K, count, sizeof *K, err));
+    SCRATCH(double, K, count);
     for (int i = 0; g->product && i < net->parameters.count; i++) {
         TRY(net_tangent(net, &net->parameters.item[i], K, err));
         weigh_by_errors(net, K, false, K);
@@ -261,27 +246,13 @@ static int find_own(struct gradients *g, const struct net *net, struct err *err)
     return CODE_OK;
 }
 
-static void clear_sums(struct gradients *g, const struct net *net) {
-    size_t terms = (size_t)g->terms;
-    memset(g->tangent, 0,
-           terms * (size_t)g->blocks * square_of(count_inputs(net)) * sizeof(double));
-    if (g->product)
-        memset(g->product, 0, square_of(terms - 1) * sizeof(double));
-    for (int k = 0; g->kernel && k < net->kernels.count; k++)
-        if (g->kernel[k])
-            memset(g->kernel[k], 0,
-                   terms * square_of(kernel_rows(net, &net->kernels.item[k])) * sizeof(double));
-    for (int i = 0; g->number && i < net->numbers.count; i++)
-        if (g->number[i])
-            memset(g->number[i], 0,
-                   terms * gradients_numbers(&net->numbers.item[i]) * sizeof(double));
-}
-
 int gradients_find(struct gradients *g, struct net *net, struct err *err) {
     struct apart apart;
     if (!g->wanted)
         return CODE_OK;
-    clear_sums(g, net);
+    memset(g->tangent, 0, g->size * sizeof *g->tangent);
+    if (g->product)
+        memset(g->product, 0, square_of((size_t)g->terms - 1) * sizeof *g->product);
     if (!net->output.loss_in_cotangent)
         return find_own(g, net, err);
     int code = apart_begin(&apart, net, g->product ? g->terms - 1 : 0, err);

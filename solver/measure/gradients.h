@@ -15,12 +15,12 @@
 enum { TERM_OF_OUTPUTS, TERM_OF_LOSS, TERM_OF_PENALTIES };
 
 struct gradients {
-    bool wanted;          /* setup.measure.apart of the net */
-    int kernels, numbers; /* of the net */
-    int terms, blocks;    /* blocks: one of each parameter, or one of all */
-    double *tangent;      /* [terms][blocks][P][P] */
-    double **kernel;      /* [kernels] of the net: NULL, or [terms][rows][rows] */
-    double **number;      /* [numbers]: NULL, or [terms][...] */
+    bool wanted;       /* setup.measure.apart of the net */
+    int terms, blocks; /* blocks: one of each parameter, or one of all */
+    size_t size;       /* numbers in the block that begins with tangent */
+    double *tangent;   /* [terms][blocks][P][P] */
+    double **kernel;   /* [kernels] of the net: NULL, or [terms][rows][rows] */
+    double **number;   /* [numbers]: NULL, or [terms][...] */
     double *product; /* [1 + parameters][terms - 1][terms - 1]: of all, then of each; NULL: none */
 };
 
@@ -45,7 +45,5 @@ int gradients_find(struct gradients *gradients, struct net *net, struct err *err
 void gradients_tangent(const struct gradients *gradients, const struct net *net, int term,
                        const char *name, double *K);
 
-/* Tangent kernels or gradients, not the sharpness alone; and of how many parameters apart: all of
- * them, where any is asked for, or 1. */
-bool gradients_wanted(const struct config *config);
+/* How many parameters have gradients of their own: all of them, where any is asked for, or 1. */
 int gradients_blocks(const struct config *config, const struct net *net);

@@ -3,9 +3,6 @@
 #include "solver/measure/kernel_series.h"
 #include "solver/measure/observe.h"
 
-#include <math.h>
-#include <string.h>
-
 /* --- kernels --------------------------------------------------------------------------------- */
 
 enum { DIAGONAL, EQUAL, FORMS };
@@ -28,18 +25,17 @@ static int fill_kernels(const struct measuring *m, double *const *out, struct er
     return CODE_OK;
 }
 
-static int add_kernel(struct record *record, const struct config *config, const struct net *net,
-                      const struct kernel *kernel, int term, struct err *err) {
+static int add_kernel(const struct declaring *d, const struct kernel *kernel, int term,
+                      struct err *err) {
     struct kernel shape = *kernel;
-    shape.for_all_inputs &= net->output.loss_in_cotangent;
-    if (!net->output.loss_in_cotangent)
-        shape.rows.count = net->setup.data.P;
-    TRY(kernel_series_add(record, net, &shape, gradients_term(net, term), term * FORMS + DIAGONAL,
-                          "_diag", err));
-    if (config->output.kernels == KERNELS_DIAGONAL)
-        return CODE_OK;
-    return kernel_series_add(record, net, &shape, gradients_term(net, term), term * FORMS + EQUAL,
-                             "_equal", err);
+    const char *name = gradients_term(d->net, term);
+    shape.for_all_inputs &= d->net->output.loss_in_cotangent;
+    if (!d->net->output.loss_in_cotangent)
+        shape.rows.count = d->net->setup.data.P;
+    TRY(kernel_series_add(d, &shape, name, term * FORMS + DIAGONAL, "_diag", err));
+    return d->config->output.kernels == KERNELS_DIAGONAL
+               ? CODE_OK
+               : kernel_series_add(d, &shape, name, term * FORMS + EQUAL, "_equal", err);
 }
 
 /* Whether training's own gradient is that of this term: its series are there without asking. */
@@ -47,16 +43,16 @@ static bool is_own(const struct net *net, int term) {
     return !strcmp(gradients_term(net, term), gradients_own(net));
 }
 
-static int declare_kernels(struct record *record, const struct config *config,
-                           const struct net *net, struct err *err) {
-    for (int k = 0; k < net->kernels.count && config->output.kernels; k++) {
+static int declare_kernels(const struct declaring *d, struct err *err) {
+    const struct net *net = d->net;
+    int terms = gradients_terms(net);
+    for (int k = 0; k < net->kernels.count && d->config->output.kernels; k++) {
         if (!net->kernels.item[k].gradient)
             continue;
-        int terms = gradients_terms(net);
-        TRY(record_fill_by(record, fill_kernels, k, terms * FORMS, err));
+        TRY(record_fill_by(d->record, fill_kernels, k, terms * FORMS, err));
         for (int term = 0; term < terms; term++)
             if (!is_own(net, term))
-                TRY(add_kernel(record, config, net, &net->kernels.item[k], term, err));
+                TRY(add_kernel(d, &net->kernels.item[k], term, err));
     }
     return CODE_OK;
 }
@@ -75,17 +71,17 @@ static int fill_numbers(const struct measuring *m, double *const *out, struct er
 }
 
 /* Those of several outputs are linear in each, and have no mean that says anything. */
-static int declare_numbers(struct record *record, const struct net *net, struct err *err) {
+static int declare_numbers(const struct declaring *d, struct err *err) {
+    const struct net *net = d->net;
+    int terms = gradients_terms(net), first = net_outputs(net) > 1 ? TERM_OF_LOSS : TERM_OF_OUTPUTS;
     for (int i = 0; i < net->numbers.count && net->output.loss_in_cotangent; i++) {
-        int terms = gradients_terms(net),
-            first = net_outputs(net) > 1 ? TERM_OF_LOSS : TERM_OF_OUTPUTS;
-        if (!net->numbers.item[i].gradient)
+        const struct numbers *numbers = &net->numbers.item[i];
+        if (!numbers->gradient)
             continue;
-        TRY(record_fill_by(record, fill_numbers, i, terms, err));
+        TRY(record_fill_by(d->record, fill_numbers, i, terms, err));
         for (int term = first; term < terms; term++)
             if (!is_own(net, term))
-                TRY(kernel_series_add_numbers(record, net, &net->numbers.item[i],
-                                              gradients_term(net, term), term, err));
+                TRY(kernel_series_add_numbers(d, numbers, gradients_term(net, term), term, err));
     }
     return CODE_OK;
 }
@@ -115,40 +111,37 @@ static int fill_products(const struct measuring *m, double *const *out, struct e
     return CODE_OK;
 }
 
-static int add_product(struct record *record, const struct net *net, int i, int k, int l,
-                       struct err *err) {
+static int add_product(const struct declaring *d, int i, int k, int l, struct err *err) {
+    const struct net *net = d->net;
     int n = gradients_terms(net) - 1;
-    struct series series = {
-        .slot = i * count_pairs(n) + count_pairs(k) + l,
+    const struct series series = {
         .dims = "t",
         .about = k == l ? "norm of the gradient of this term"
                         : "cosine between the gradients of two terms; 0 where one of them vanishes",
-        .equation = k == l ? "|a|, |a|^2 = rate/P^2 sum_mu,nu <g_mu g_nu><x_mu x_nu>"
-                           : "a . b / (|a| |b|), a . b = rate/P^2 sum_mu,nu <g_mu g'_nu><x_mu "
-                             "x_nu>"};
-    char both[SERIES_NAME];
+        .equation = k == l
+                        ? "|a|, |a|^2 = rate/P^2 sum_mu,nu <g_mu g_nu><x_mu x_nu>"
+                        : "a . b / (|a| |b|), a . b = rate/P^2 sum_mu,nu <g_mu g'_nu><x_mu x_nu>"};
+    char both[SERIES_NAME], name[SERIES_NAME];
     gradients_name(both, gradients_term(net, 1 + l), k == l ? "" : gradients_term(net, 1 + k), "");
-    gradients_name(series.name, k == l ? "gradient_norm" : "cosine", both,
+    gradients_name(name, k == l ? "gradient_norm" : "cosine", both,
                    i ? net->parameters.item[i - 1].name : "");
-    return record_add(record, series, err);
+    return series_add(d, i * count_pairs(n) + count_pairs(k) + l, series, err, "%s", name);
 }
 
-static int declare_products(struct record *record, const struct net *net, struct err *err) {
-    int n = gradients_terms(net) - 1;
-    TRY(record_fill_by(record, fill_products, 0, (1 + net->parameters.count) * count_pairs(n),
-                       err));
-    for (int i = 0; i <= net->parameters.count; i++)
+static int declare_products(const struct declaring *d, struct err *err) {
+    int n = gradients_terms(d->net) - 1, parts = 1 + d->net->parameters.count;
+    TRY(record_fill_by(d->record, fill_products, 0, parts * count_pairs(n), err));
+    for (int i = 0; i < parts; i++)
         for (int k = 0; k < n; k++)
             for (int l = 0; l <= k; l++)
-                TRY(add_product(record, net, i, k, l, err));
+                TRY(add_product(d, i, k, l, err));
     return CODE_OK;
 }
 
-int gradients_declare(struct record *record, const struct config *config, const struct net *net,
-                      struct err *err) {
-    if (!config->output.gradients)
+int gradients_declare(const struct declaring *d, struct err *err) {
+    if (!d->config->output.gradients)
         return CODE_OK;
-    TRY(declare_kernels(record, config, net, err));
-    TRY(declare_numbers(record, net, err));
-    return declare_products(record, net, err);
+    TRY(declare_kernels(d, err));
+    TRY(declare_numbers(d, err));
+    return declare_products(d, err);
 }

@@ -20,10 +20,23 @@ struct measuring {
     int run, t, item;          /* item: what the function that fills was given with its series */
 };
 
-/* It adds its series, none where the net has not what it measures. The net is declared alone: it
- * has shapes and names, and no numbers. */
-typedef int instrument(struct record *record, const struct config *config, const struct net *net,
-                       struct err *err);
+/* A record whose series are declared, for one kind of net. */
+struct declaring {
+    struct record *record;
+    const struct config *config;
+    const struct net *net; /* declared alone: it has shapes and names, and no numbers */
+    const double *y;       /* the targets of observe_declare, or NULL */
+};
+/* It adds its series, none where the net has not what it measures. */
+typedef int instrument(const struct declaring *d, struct err *err);
+/* record_add of the series of this slot, under a name as printf makes it. Axes token, row, column
+ * and k_row may be of fewer places than an input has tokens, since a mixture of places
+ * (program_mix_places) may leave fewer rows, and axes of one name have one length in a file: with 9
+ * places they are called place9, row9, column9 and k_row9. */
+int series_add(const struct declaring *d, int slot, struct series series, struct err *err,
+               const char *name, ...) __attribute__((format(printf, 5, 6)));
+/* The word of this number, from 0, of a list in [output]; false: there are fewer. */
+bool instrument_word(const char *words, int number, char word[SERIES_NAME]);
 /* All instruments, in the order in which the file has their series. */
 #define INSTRUMENTS(ROW)                                                                           \
     ROW(outputs_declare_first)                                                                     \

@@ -1,15 +1,9 @@
 #include "solver/measure/kernel_series.h"
 #include "kernels/array/profile.h"
+#include "kernels/base/text.h"
 #include "models/engine/counts.h"
-#include "solver/measure/expert_kernels.h"
 #include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
-#include "solver/measure/places.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Sums of products are NaN only where rows are not finite. */
 static int refuse_nan(const char *name, const double *value, size_t count, struct err *err) {
@@ -85,26 +79,27 @@ void kernel_series_name(char name[SERIES_NAME], const struct net *net,
     gradients_name(name, kernel->name, term_of(net, kernel->gradient), "");
 }
 
-/* about, and of which term it is. */
-static int own_about(struct series *series, const char *about, const char *term, struct err *err) {
-    const char *of = !strcmp(term, "loss")    ? ", of the loss of the task"
-                     : !strcmp(term, "total") ? ", of the loss and its penalties together"
-                                              : ", of the penalty ";
-    size_t room = strlen(about) + strlen(of) + strlen(term) + 1;
-    series->about = about;
+/* What a series is about, and of which term it is. */
+static const char *about_term(const char *about, const char *term) {
+    char note[TEXT_NOTE] = "";
     if (!*term)
-        return CODE_OK;
-    TRY(base_alloc(&series->own, room, 1, err));
-    bool penalty = of[strlen(of) - 1] == ' ';
-    snprintf(series->own, room, "%s%s%s", about, of, penalty ? term : "");
-    series->about = series->own;
-    return CODE_OK;
+        return about;
+    text_append(note, "%s, of ", about);
+    if (!strcmp(term, "loss"))
+        text_append(note, "the loss of the task");
+    else if (!strcmp(term, "total"))
+        text_append(note, "the loss and its penalties together");
+    else
+        text_append(note, "the penalty %s", term);
+    return text_keep(note);
 }
 
-int kernel_series_add(struct record *record, const struct net *net, const struct kernel *kernel,
-                      const char *term, int slot, const char *ending, struct err *err) {
+int kernel_series_add(const struct declaring *d, const struct kernel *kernel, const char *term,
+                      int slot, const char *ending, struct err *err) {
+    const struct net *net = d->net;
     const struct form *form = form_of(kernel, net->setup.data.P);
-    size_t T = (size_t)record->T, P = (size_t)net->setup.data.P, rows = (size_t)kernel->rows.count;
+    size_t T = (size_t)d->record->T, P = (size_t)net->setup.data.P,
+           rows = (size_t)kernel->rows.count;
     const size_t full[] = {T, rows, T, rows}, times[] = {T, T}, equal[] = {T, rows, rows},
                  diagonal[] = {T, rows}, tokens[] = {T, P, rows / P};
     bool one_time = !strcmp(ending, "_diag"), equal_times = !strcmp(ending, "_equal");
@@ -114,36 +109,33 @@ int kernel_series_add(struct record *record, const struct net *net, const struct
                           : axes == 2   ? times
                                         : full;
     char name[SERIES_NAME];
-    struct series series = {.slot = slot,
-                            .dims = one_time      ? form->diagonal
+    struct series series = {.dims = one_time      ? form->diagonal
                                     : equal_times ? form->equal
                                                   : form->full,
+                            .about = about_term(kernel->about, term),
                             .equation = kernel->equation,
                             .label = kernel->label,
                             .counted = counts_counted(net, kernel->node, kernel->gradient),
                             .left_out = counts_left_out(net, kernel->node, kernel->gradient)};
-    gradients_name(name, kernel->name, term, "");
-    snprintf(series.name, sizeof series.name, "%.80s%s", name, ending);
     memcpy(series.shape, shape, (size_t)axes * sizeof *shape);
-    TRY(own_about(&series, kernel->about, term, err));
-    return places_add(record, net, series, err);
+    gradients_name(name, kernel->name, term, "");
+    return series_add(d, slot, series, err, "%.80s%s", name, ending);
 }
 
-int kernel_series_declare(struct record *record, const struct config *config, const struct net *net,
-                          struct err *err) {
-    int kernels = config->output.kernels;
-    for (int k = 0; k < net->kernels.count && kernels; k++) {
-        const struct kernel *kernel = &net->kernels.item[k];
-        const char *term = term_of(net, kernel->gradient);
+int kernel_series_declare(const struct declaring *d, struct err *err) {
+    int kernels = d->config->output.kernels;
+    for (int k = 0; k < d->net->kernels.count && kernels; k++) {
+        const struct kernel *kernel = &d->net->kernels.item[k];
+        const char *term = term_of(d->net, kernel->gradient);
         if (kernels == KERNELS_FULL) {
-            TRY(record_fill_by(record, fill_full, k, 1, err));
-            TRY(kernel_series_add(record, net, kernel, term, 0, "", err));
-            TRY(expert_kernels_declare(record, config, net, k, err));
+            TRY(record_fill_by(d->record, fill_full, k, 1, err));
+            TRY(kernel_series_add(d, kernel, term, 0, "", err));
+            TRY(expert_kernels_declare(d, k, err));
         }
-        TRY(record_fill_by(record, fill_one_time, k, 2, err));
-        TRY(kernel_series_add(record, net, kernel, term, DIAGONAL, "_diag", err));
+        TRY(record_fill_by(d->record, fill_one_time, k, 2, err));
+        TRY(kernel_series_add(d, kernel, term, DIAGONAL, "_diag", err));
         if (kernels == KERNELS_EQUAL)
-            TRY(kernel_series_add(record, net, kernel, term, EQUAL, "_equal", err));
+            TRY(kernel_series_add(d, kernel, term, EQUAL, "_equal", err));
     }
     return CODE_OK;
 }
@@ -192,31 +184,28 @@ static int fill_numbers(const struct measuring *m, double *const *out, struct er
     return CODE_OK;
 }
 
-int kernel_series_add_numbers(struct record *record, const struct net *net,
-                              const struct numbers *numbers, const char *term, int slot,
-                              struct err *err) {
-    struct series series = {.slot = slot,
-                            .dims = numbers->dims,
+int kernel_series_add_numbers(const struct declaring *d, const struct numbers *numbers,
+                              const char *term, int slot, struct err *err) {
+    bool gradient = numbers->gradient;
+    struct series series = {.dims = numbers->dims,
+                            .about = about_term(numbers->about, term),
                             .equation = numbers->equation,
                             .label = numbers->label,
-                            .counted = numbers->counted ||
-                                       counts_counted(net, numbers->node, numbers->gradient),
-                            .left_out = counts_left_out(net, numbers->node, numbers->gradient)};
-    gradients_name(series.name, numbers->name, term, "");
+                            .counted =
+                                numbers->counted || counts_counted(d->net, numbers->node, gradient),
+                            .left_out = counts_left_out(d->net, numbers->node, gradient)};
+    char name[SERIES_NAME];
+    gradients_name(name, numbers->name, term, "");
     for (int k = 0; k < numbers->axes; k++)
         series.shape[1 + k] = (size_t)numbers->shape[k];
-    TRY(own_about(&series, numbers->about, term, err));
-    return places_add(record, net, series, err);
+    return series_add(d, slot, series, err, "%s", name);
 }
 
-int kernel_series_declare_numbers(struct record *record, const struct config *config,
-                                  const struct net *net, struct err *err) {
-    (void)config;
-    for (int i = 0; i < net->numbers.count; i++) {
-        const struct numbers *numbers = &net->numbers.item[i];
-        TRY(record_fill_by(record, fill_numbers, i, 1, err));
-        TRY(kernel_series_add_numbers(record, net, numbers, term_of(net, numbers->gradient), 0,
-                                      err));
+int kernel_series_declare_numbers(const struct declaring *d, struct err *err) {
+    for (int i = 0; i < d->net->numbers.count; i++) {
+        const struct numbers *numbers = &d->net->numbers.item[i];
+        TRY(record_fill_by(d->record, fill_numbers, i, 1, err));
+        TRY(kernel_series_add_numbers(d, numbers, term_of(d->net, numbers->gradient), 0, err));
     }
     return CODE_OK;
 }

@@ -3,11 +3,6 @@
  * error of fixed steps. */
 #include "solver/measure/instrument.h"
 
-#include <math.h>
-#include <stdio.h>
-
-/* --- of a limit ------------------------------------------------------------------------------ */
-
 static int fill_fallback(const struct measuring *m, double *const *out, struct err *err) {
     (void)err;
     *out[0] = *out[1] = 0;
@@ -26,75 +21,59 @@ static int fill_rank(const struct measuring *m, double *const *out, struct err *
     return CODE_OK;
 }
 
-/* Names along the axis "basis": one block, the pointers and then the strings. */
-static int add_labels(struct record *record, const struct net *net, struct err *err) {
+/* Names along the axis "basis". */
+static int add_labels(const struct declaring *d, struct err *err) {
     static const char *const side[] = {"forward", "backward"};
-    size_t bases = 2 * (size_t)net->maps.count;
-    TRY(base_alloc(&record->labels, bases, sizeof *record->labels + SERIES_NAME, err));
-    for (size_t i = 0; i < bases; i++) {
-        record->labels[i] = (char *)(record->labels + bases) + i * SERIES_NAME;
-        snprintf(record->labels[i], SERIES_NAME, "%s %s", net->maps.item[i / 2]->declared.name,
-                 side[i % 2]);
-    }
+    size_t bases = 2 * (size_t)d->net->maps.count;
+    TRY(record_name_axis(d->record, bases, err));
+    for (size_t i = 0; i < bases; i++)
+        snprintf(d->record->labels[i], SERIES_NAME, "%s %s",
+                 d->net->maps.item[i / 2]->declared.name, side[i % 2]);
     return CODE_OK;
 }
 
-int limit_series_declare(struct record *record, const struct config *config, const struct net *net,
-                         struct err *err) {
-    size_t T = (size_t)record->T;
+int limit_series_declare(const struct declaring *d, struct err *err) {
     const struct series fallback = {
-        .name = "fallback",
         .dims = "t",
         .about = "normals so far that sites were too few to make orthogonal to all others",
         .equation = "",
         .computation = true};
-    const struct series unmatched = {.slot = 1,
-                                     .name = "unmatched",
-                                     .dims = "t",
+    const struct series unmatched = {.dims = "t",
                                      .about = "normals so far that are not orthogonal to all "
                                               "others, per site, in the population with most",
                                      .equation = "",
                                      .computation = true};
-    const struct series rank = {.name = "rank",
-                                .dims = "t basis",
+    const struct series rank = {.dims = "t basis",
                                 .about = "rank of the basis of each map and direction",
                                 .equation = "rows of q, p",
-                                .shape = {T, 2 * (size_t)net->maps.count},
+                                .shape = {0, 2 * (size_t)d->net->maps.count},
                                 .computation = true};
-    if (net->setup.N)
+    if (d->net->setup.N)
         return CODE_OK;
-    TRY(record_fill_by(record, fill_fallback, 0, 2, err));
-    TRY(record_add(record, fallback, err));
-    TRY(record_add(record, unmatched, err));
-    if (config->solver.method != METHOD_MARCH || !net->maps.count)
+    TRY(record_fill_by(d->record, fill_fallback, 0, 2, err));
+    TRY(series_add(d, 0, fallback, err, "fallback"));
+    TRY(series_add(d, 1, unmatched, err, "unmatched"));
+    if (d->config->solver.method != METHOD_MARCH || !d->net->maps.count)
         return CODE_OK;
-    TRY(add_labels(record, net, err));
-    TRY(record_fill_by(record, fill_rank, 0, 1, err));
-    return record_add(record, rank, err);
+    TRY(add_labels(d, err));
+    TRY(record_fill_by(d->record, fill_rank, 0, 1, err));
+    return series_add(d, 0, rank, err, "rank");
 }
-
-/* --- the norm of the gradient ---------------------------------------------------------------- */
 
 static int fill_norm(const struct measuring *m, double *const *out, struct err *err) {
     return net_gradient_norm(m->net, out[0], err);
 }
 
-int limit_series_declare_norm(struct record *record, const struct config *config,
-                              const struct net *net, struct err *err) {
-    const struct series norm = {
-        .name = "gradient_norm",
-        .dims = "t",
-        .about = "norm of the gradient of the loss, before clipping",
-        .equation = "(sum over matrices of rate/P^2 sum_mu,nu Delta_mu Delta_nu <g_mu g_nu><x_mu "
-                    "x_nu>)^1/2"};
-    (void)net;
-    if (config->training.clip == 0)
+int limit_series_declare_norm(const struct declaring *d, struct err *err) {
+    const struct series norm = {.dims = "t",
+                                .about = "norm of the gradient of the loss, before clipping",
+                                .equation = "(sum over matrices of rate/P^2 sum_mu,nu Delta_mu "
+                                            "Delta_nu <g_mu g_nu><x_mu x_nu>)^1/2"};
+    if (d->config->training.clip == 0)
         return CODE_OK;
-    TRY(record_fill_by(record, fill_norm, 0, 1, err));
-    return record_add(record, norm, err);
+    TRY(record_fill_by(d->record, fill_norm, 0, 1, err));
+    return series_add(d, 0, norm, err, "gradient_norm");
 }
-
-/* --- the error of fixed steps ---------------------------------------------------------------- */
 
 static int fill_steps(const struct measuring *m, double *const *out, struct err *err) {
     (void)err;
@@ -102,18 +81,15 @@ static int fill_steps(const struct measuring *m, double *const *out, struct err 
     return CODE_OK;
 }
 
-int limit_series_declare_steps(struct record *record, const struct config *config,
-                               const struct net *net, struct err *err) {
+int limit_series_declare_steps(const struct declaring *d, struct err *err) {
     const struct series error = {
-        .name = "step_error",
         .dims = "t",
         .about = "estimated errors of f of all steps of the integrator so far, added up",
-        .equation = "sum over steps of 2 |d|^2/(3 |f_Euler - f_start|) + |d - d_before|/3, d = f - "
-                    "f_Euler",
+        .equation =
+            "sum over steps of 2 |d|^2/(3 |f_Euler - f_start|) + |d - d_before|/3, d = f - f_Euler",
         .computation = true};
-    (void)net;
-    if (!integrator_of(&config->training)->estimates)
+    if (!integrator_of(&d->config->training)->estimates)
         return CODE_OK;
-    TRY(record_fill_by(record, fill_steps, 0, 1, err));
-    return record_add(record, error, err);
+    TRY(record_fill_by(d->record, fill_steps, 0, 1, err));
+    return series_add(d, 0, error, err, "step_error");
 }

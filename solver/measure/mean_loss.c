@@ -1,9 +1,6 @@
 #include "solver/measure/mean_loss.h"
 #include "integrators/batch.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* The targets [rows][C] of each time, or of all times: step 0; and behind all of them the weight of
  * each row. */
 struct targets {
@@ -50,10 +47,9 @@ static void take_row(struct targets *targets, size_t to, const struct mean_loss_
 static int targets_of_batches(struct targets *targets, int T, const struct training *training,
                               const struct mean_loss_rows *rows, struct err *err) {
     int each = places_of(rows);
-    FREED(base_free) int *index = NULL;
     int P = batch_size(training, rows->inputs);
     FREED(batch_free) struct batch batch = {0};
-    TRY(base_alloc(&index, (size_t)P, sizeof *index, err));
+    SCRATCH(int, index, (size_t)P);
     TRY(batch_init(&batch, training, rows->inputs, err));
     for (ptrdiff_t t = 0; t < T; t++) {
         batch_at(&batch, (int)t, index);

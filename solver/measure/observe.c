@@ -1,9 +1,6 @@
-/* Measuring a net at every time: one run of all instruments. */
 #include "solver/measure/observe.h"
 #include "kernels/array/profile.h"
 #include "solver/measure/outputs.h"
-
-#include <stdlib.h>
 
 #define NAME(name) name,
 static instrument *const instruments[] = {INSTRUMENTS(NAME) NULL};
@@ -12,19 +9,19 @@ static instrument *const instruments[] = {INSTRUMENTS(NAME) NULL};
 static void keep_all_runs(struct record *record) {
     for (int k = 0; k < record->count; k++) {
         struct series *series = &record->series[k];
-        series->keep_runs |= !series->first_run && !series->runs_alone && !series->inner;
+        series->keep_runs |= record_averages(series) && !series->inner;
     }
 }
 
 int observe_declare(struct record *record, const struct config *config,
                     const struct net_setup *setup, const double *y, struct err *err) {
     FREED(net_free) struct net net = {0};
-    record->y = y;
+    const struct declaring declaring = {record, config, &net, y};
     record->no_inputs = config->output.inputs == INPUTS_NONE;
     TRY(net_declare(&net, setup, err));
     TRY(gradients_check(config, &net, err));
     for (size_t k = 0; instruments[k]; k++)
-        TRY(instruments[k](record, config, &net, err));
+        TRY(instruments[k](&declaring, err));
     if (config->output.runs)
         keep_all_runs(record);
     return record_check_names(record, config->solver.check_tolerance, err);

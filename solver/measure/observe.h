@@ -6,7 +6,6 @@
 #include "solver/measure/coordinate.h"
 #include "solver/measure/gradients.h"
 #include "solver/measure/kernel_series.h"
-#include "solver/measure/response.h"
 #include "solver/measure/sharpness.h"
 
 /* Declares all series of a record for one kind of net (limit or finite). y: the targets of all

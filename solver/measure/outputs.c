@@ -1,15 +1,11 @@
 #define _XOPEN_SOURCE 700
 #include "solver/measure/outputs.h"
 #include "solver/measure/mean_loss.h"
-#include "solver/measure/score.h"
-
-#include <math.h>
-#include <string.h>
 
 /* The losses of a limit whose outputs do not fluctuate are those of its mean output, from two
  * replicates on (none: shapes). */
-static bool has_mean_loss(const struct record *record, const struct net *net) {
-    return record->y && !net->setup.N && !net->gates.random && record->runs != 1;
+static bool has_mean_loss(const struct declaring *d) {
+    return d->y && !d->net->setup.N && !d->net->gates.random && d->record->runs != 1;
 }
 
 /* --- loss and f ------------------------------------------------------------------------------ */
@@ -34,22 +30,22 @@ static bool has_bits(const struct config *config) {
     return config->data.source == SOURCE_TEXT;
 }
 
-static int add_bits(struct record *record, int slot, const char *name, const char *of,
+static int add_bits(const struct declaring *d, int slot, const char *name, const char *about,
                     struct err *err) {
-    struct series series = {.slot = slot, .dims = "t", .equation = "loss/ln 2", .keep_runs = true};
-    series.about = !strcmp(of, "loss") ? "loss in bits for each letter of the text"
-                                       : "loss of the test inputs in bits for each letter";
-    memcpy(series.name, name, strlen(name) + 1);
-    return record_add(record, series, err);
+    const struct series series = {
+        .dims = "t", .about = about, .equation = "loss/ln 2", .keep_runs = true};
+    return has_bits(d->config) ? series_add(d, slot, series, err, "%s", name) : CODE_OK;
 }
 
 /* A loss of the limit, and where there are bits the bits, are those of the mean of f. */
-static int set_mean(struct record *record, const struct config *config, const char *loss,
-                    const char *bits, const char *of, struct mean_loss_rows rows, struct err *err) {
-    TRY(mean_loss_set(record, loss, of, &config->training, &rows, err));
+static int set_mean(const struct declaring *d, const char *loss, const char *bits, const char *of,
+                    struct mean_loss_rows rows, struct err *err) {
+    const struct training *training = &d->config->training;
+    if (!has_mean_loss(d))
+        return CODE_OK;
+    TRY(mean_loss_set(d->record, loss, of, training, &rows, err));
     rows.scale = 1 / M_LN2;
-    return has_bits(config) ? mean_loss_set(record, bits, of, &config->training, &rows, err)
-                            : CODE_OK;
+    return has_bits(d->config) ? mean_loss_set(d->record, bits, of, training, &rows, err) : CODE_OK;
 }
 
 struct series outputs_f(const struct data_setup *data, int P) {
@@ -65,46 +61,98 @@ struct series outputs_f(const struct data_setup *data, int P) {
                            .keep_runs = true};
 }
 
-int outputs_declare_first(struct record *record, const struct config *config, const struct net *net,
-                          struct err *err) {
-    const struct loss *loss = config->training.loss;
-    bool of_mean = has_mean_loss(record, net);
-    const struct series l = {
-        .name = "loss",
-        .dims = "t",
-        .about = of_mean ? "mean over inputs of the loss l(f, y) of the mean f of all replicates, "
-                           "by the jackknife"
-                         : "mean over inputs of the loss l(f, y)",
-        .equation = loss->equation,
-        .tex = loss->tex,
-        .keep_runs = true};
-    struct series f = outputs_f(&net->setup.data, net->setup.data.P);
-    f.inner = of_mean && record->no_inputs;
-    const struct mean_loss_rows rows = {
-        record->y, &net->setup.data, 0, net->setup.data.inputs, true, 1};
-    TRY(record_fill_by(record, fill_loss, 0, 2, err));
-    TRY(record_add(record, l, err));
-    if (has_bits(config))
-        TRY(add_bits(record, 1, "bits", "loss", err));
-    TRY(record_fill_by(record, fill_f, 0, 1, err));
-    TRY(record_add(record, f, err));
-    return of_mean ? set_mean(record, config, "loss", "bits", "f", rows, err) : CODE_OK;
+int outputs_declare_first(const struct declaring *d, struct err *err) {
+    const struct loss *loss = d->config->training.loss;
+    const struct data_setup *data = &d->net->setup.data;
+    const struct series l = {.dims = "t",
+                             .about = has_mean_loss(d)
+                                          ? "mean over inputs of the loss l(f, y) of the mean f of "
+                                            "all replicates, by the jackknife"
+                                          : "mean over inputs of the loss l(f, y)",
+                             .equation = loss->equation,
+                             .tex = loss->tex,
+                             .keep_runs = true};
+    struct series f = outputs_f(data, data->P);
+    f.inner = has_mean_loss(d) && d->record->no_inputs;
+    TRY(record_fill_by(d->record, fill_loss, 0, 2, err));
+    TRY(series_add(d, 0, l, err, "loss"));
+    TRY(add_bits(d, 1, "bits", "loss in bits for each letter of the text", err));
+    TRY(record_fill_by(d->record, fill_f, 0, 1, err));
+    TRY(series_add(d, 0, f, err, "f"));
+    return set_mean(d, "loss", "bits", "f",
+                    (struct mean_loss_rows){d->y, data, 0, data->inputs, true, 1}, err);
 }
 
 /* --- scores and test inputs ------------------------------------------------------------------ */
 
-enum {
-    ACCURACY,
-    TOP,
-    MARGIN,
-    TEST_F,
-    TEST_LOSS,
-    TEST_ACCURACY,
-    TEST_TOP,
-    TEST_MARGIN,
-    TEST_BITS,
-    SLOTS
+enum { ACCURACY, MARGIN, TOP, SCORES, TEST = SCORES, TEST_F = TEST + SCORES, TEST_LOSS, TEST_BITS };
+/* What scores are about, of the inputs that are trained on and of the test inputs, and their
+ * equations, with one output and with several. */
+static const struct {
+    const char *name, *about[2], *equation[2];
+} scores[SCORES] = {
+    {"accuracy",
+     {"accuracy on the inputs trained on", "accuracy on the test inputs"},
+     {"share of the inputs with y f > 0", "share of rows of y whose class has the largest f"}},
+    {"margin",
+     {"mean margin of the inputs trained on", "mean margin of the test inputs"},
+     {"y f", "f of the class - largest f of another"}},
+    {"top_accuracy",
+     {"top-K accuracy on the inputs trained on", "top-K accuracy on the test inputs"},
+     {"share of rows of y whose class is among the K = top largest f",
+      "share of rows of y whose class is among the K = top largest f"}},
 };
+
+/* How well outputs answer: sums over rows of outputs f and targets y, [C] each, each input counting
+ * with its weight. Where a row of y is one class (or, of one output, +-1), it is right if that is
+ * the largest output (has the sign), and among the K largest; ties to the lower class. Its margin
+ * is that output minus the largest of the others (of one output y f). A row of zeros asks for
+ * nothing. */
+struct score {
+    double loss, margin, rows, asked, right, top;
+};
+
+int outputs_class(int C, const double *y) {
+    int class = -1;
+    if (C == 1)
+        return *y == 0 ? -1 : *y > 0;
+    for (int c = 0; c < C; c++)
+        if (y[c] > 0 && (class < 0 || y[c] > y[class]))
+            class = c;
+    return class;
+}
+
+/* Outputs before that of a class; and by how much it is above the largest of the others. */
+static int count_before(int C, const double *f, int class, double *margin) {
+    int before = 0, other = class == 0;
+    for (int c = 0; c < C; c++) {
+        before += f[c] > f[class] || (f[c] == f[class] && c < class);
+        other = c != class && f[c] > f[other] ? c : other;
+    }
+    *margin = f[class] - f[other];
+    return before;
+}
+
+/* loss NULL: the sum of losses, which costs as many exponentials as there are outputs, is not asked
+ * for. */
+static void add_score(struct score *score, const struct loss *loss, int C, int K, const double *f,
+                      const double *y, double weight) {
+    double Delta[C], margin = 0;
+    int class = outputs_class(C, y), place = -1;
+    if (class >= 0 && C > 1) {
+        place = count_before(C, f, class, &margin);
+    } else if (class >= 0) {
+        margin = *f * *y;
+        place = margin > 0 ? 0 : C;
+    }
+    if (loss)
+        score->loss += loss_weighted(loss, weight, C, f, y, Delta);
+    score->margin += weight * margin;
+    score->rows += weight;
+    score->asked += place >= 0 ? weight : 0;
+    score->right += place == 0 ? weight : 0;
+    score->top += place >= 0 && place < K ? weight : 0;
+}
 
 /* The score of inputs mu of the last evaluation, whose loss is known, or (NULL) of the inputs
  * first, first + 1, ..., to which f belongs. */
@@ -117,20 +165,19 @@ static struct score score_of(const struct measuring *m, const struct net *net, c
     for (ptrdiff_t i = 0; i < (ptrdiff_t)count * each; i++) {
         size_t input = (size_t)(mu ? mu[i / each] : first + i / each),
                asked = input * (size_t)each + (size_t)(i % each);
-        score_add(&score, loss, C, m->config->output.top, f + i * C,
+        add_score(&score, loss, C, m->config->output.top, f + i * C,
                   net_targets(&net->setup.data, m->y, asked, space),
                   net_weight(&net->setup.data, input));
     }
     return score;
 }
 
-static void put_scores(const struct score *score, double *right, double *top, double *margin) {
-    if (right)
-        *right = score->right / score->asked;
-    if (top)
-        *top = score->top / score->asked;
-    if (margin)
-        *margin = score->margin / score->asked;
+/* out [SCORES], NULL where a score is not asked for. */
+static void put_scores(const struct score *score, double *const *out) {
+    const double sum[SCORES] = {score->right, score->margin, score->top};
+    for (int k = 0; k < SCORES; k++)
+        if (out[k])
+            *out[k] = sum[k] / score->asked;
 }
 
 static int fill_scores(const struct measuring *m, double *const *out, struct err *err) {
@@ -139,7 +186,7 @@ static int fill_scores(const struct measuring *m, double *const *out, struct err
     if (out[ACCURACY]) {
         struct score score =
             score_of(m, net, net->batch.index, 0, net->setup.data.P, net->output.f);
-        put_scores(&score, out[ACCURACY], out[TOP], out[MARGIN]);
+        put_scores(&score, out);
     }
     return CODE_OK;
 }
@@ -151,15 +198,14 @@ static double *place_of(const struct measuring *m, const char *name) {
 
 int outputs_predict(const struct measuring *m, struct net *net, struct err *err) {
     int inputs = net->setup.data.inputs, tests = net->setup.data.tests;
-    FREED(base_free) double *f = NULL;
     double *kept = place_of(m, "test_f");
     if (!tests || m->t % net->setup.measure.test_every)
         return CODE_OK;
-    TRY(base_alloc(&f, (size_t)tests * (size_t)net_outputs(net), sizeof *f, err));
+    SCRATCH(double, f, (size_t)tests *(size_t)net_outputs(net));
     TRY(net_predict(net, inputs, tests, f, err));
     struct score score = score_of(m, net, NULL, inputs, tests, f);
-    put_scores(&score, place_of(m, "test_accuracy"), place_of(m, "test_top_accuracy"),
-               place_of(m, "test_margin"));
+    put_scores(&score, (double *const[]){place_of(m, "test_accuracy"), place_of(m, "test_margin"),
+                                         place_of(m, "test_top_accuracy")});
     *place_of(m, "test_loss") = score.loss / score.rows;
     if (place_of(m, "test_bits"))
         *place_of(m, "test_bits") = score.loss / score.rows / M_LN2;
@@ -169,82 +215,49 @@ int outputs_predict(const struct measuring *m, struct net *net, struct err *err)
 }
 
 /* Accuracies jump, so they have neither normal errors nor a 1/N law. */
-static int add_score(struct record *record, int slot, const char *name, const char *about,
-                     const char *equation, struct err *err) {
-    bool counted = slot != MARGIN && slot != TEST_MARGIN;
-    struct series series = {.slot = slot,
-                            .dims = "t",
-                            .about = about,
-                            .equation = equation,
-                            .no_error_law = counted,
-                            .counted = counted};
-    memcpy(series.name, name, strlen(name) + 1);
-    return record_add(record, series, err);
+static int add_scores(const struct declaring *d, bool test, struct err *err) {
+    for (int k = 0; k < SCORES && d->net->setup.data.classes; k++) {
+        const struct series series = {.dims = "t",
+                                      .about = scores[k].about[test],
+                                      .equation = scores[k].equation[d->net->setup.data.C > 1],
+                                      .no_error_law = k != MARGIN,
+                                      .counted = k != MARGIN};
+        if (k != TOP || d->config->output.top)
+            TRY(series_add(d, (test ? TEST : 0) + k, series, err, "%s%s", test ? "test_" : "",
+                           scores[k].name));
+    }
+    return CODE_OK;
 }
 
 /* test_f is kept of one replicate, too: more may join a run that goes on. */
-static int add_test_loss(struct record *record, const struct config *config, const struct net *net,
-                         struct err *err) {
-    const struct net_setup *setup = &net->setup;
-    bool of_mean = has_mean_loss(record, net);
-    size_t T = (size_t)record->T;
-    int outputs = net_outputs(net);
-    const struct series f = {.name = "test_f",
-                             .slot = TEST_F,
-                             .dims = "t output",
+static int add_test_loss(const struct declaring *d, struct err *err) {
+    const struct data_setup *data = &d->net->setup.data;
+    const struct series f = {.dims = "t output",
                              .about = "outputs at the test inputs",
                              .equation = "",
-                             .shape = {T, (size_t)(setup->data.tests * outputs)},
+                             .shape = {0, (size_t)(data->tests * net_outputs(d->net))},
                              .inner = true};
     const struct series loss = {
-        .name = "test_loss",
-        .slot = TEST_LOSS,
         .dims = "t",
-        .about = of_mean ? "mean over test inputs of the loss of the mean f of all replicates, by "
-                           "the jackknife; NaN where not evaluated"
-                         : "mean over test inputs of the loss, NaN where not evaluated",
+        .about = has_mean_loss(d) ? "mean over test inputs of the loss of the mean f of all "
+                                    "replicates, by the jackknife; NaN where not evaluated"
+                                  : "mean over test inputs of the loss, NaN where not evaluated",
         .equation = "as loss",
         .keep_runs = true};
-    if (record->y && !setup->N)
-        TRY(record_add(record, f, err));
-    TRY(record_add(record, loss, err));
-    const struct mean_loss_rows rows = {record->y,         &setup->data, setup->data.inputs,
-                                        setup->data.tests, false,        1};
-    if (has_bits(config))
-        TRY(add_bits(record, TEST_BITS, "test_bits", "test_loss", err));
-    return of_mean ? set_mean(record, config, "test_loss", "test_bits", "test_f", rows, err)
-                   : CODE_OK;
+    if (d->y && !d->net->setup.N)
+        TRY(series_add(d, TEST_F, f, err, "test_f"));
+    TRY(series_add(d, TEST_LOSS, loss, err, "test_loss"));
+    TRY(add_bits(d, TEST_BITS, "test_bits", "loss of the test inputs in bits for each letter",
+                 err));
+    return set_mean(d, "test_loss", "test_bits", "test_f",
+                    (struct mean_loss_rows){d->y, data, data->inputs, data->tests, false, 1}, err);
 }
 
-int outputs_declare_last(struct record *record, const struct config *config, const struct net *net,
-                         struct err *err) {
-    const struct net_setup *setup = &net->setup;
-    bool top = config->output.top;
-    const char *right = setup->data.C > 1 ? "share of rows of y whose class has the largest f"
-                                          : "share of the inputs with y f > 0",
-               *among = "share of rows of y whose class is among the K = top largest f",
-               *margin = setup->data.C > 1 ? "f of the class - largest f of another" : "y f";
-    TRY(record_fill_by(record, fill_scores, 0, SLOTS, err));
-    if (setup->data.classes) {
-        TRY(add_score(record, ACCURACY, "accuracy", "accuracy on the inputs trained on", right,
-                      err));
-        TRY(add_score(record, MARGIN, "margin", "mean margin of the inputs trained on", margin,
-                      err));
-    }
-    if (setup->data.classes && top)
-        TRY(add_score(record, TOP, "top_accuracy", "top-K accuracy on the inputs trained on", among,
-                      err));
-    if (!setup->data.tests)
+int outputs_declare_last(const struct declaring *d, struct err *err) {
+    TRY(record_fill_by(d->record, fill_scores, 0, TEST_BITS + 1, err));
+    TRY(add_scores(d, false, err));
+    if (!d->net->setup.data.tests)
         return CODE_OK;
-    TRY(add_test_loss(record, config, net, err));
-    if (setup->data.classes) {
-        TRY(add_score(record, TEST_ACCURACY, "test_accuracy", "accuracy on the test inputs", right,
-                      err));
-        TRY(add_score(record, TEST_MARGIN, "test_margin", "mean margin of the test inputs", margin,
-                      err));
-    }
-    if (setup->data.classes && top)
-        TRY(add_score(record, TEST_TOP, "test_top_accuracy", "top-K accuracy on the test inputs",
-                      among, err));
-    return CODE_OK;
+    TRY(add_test_loss(d, err));
+    return add_scores(d, true, err);
 }

@@ -9,11 +9,6 @@
 #include "solver/measure/record.h"
 #include "kernels/base/text.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* The axis of this name, or -1. */
 static int axis_of(const char *dims, const char *name) {
     struct text_word word;
@@ -73,41 +68,29 @@ static int make_values(const struct record *record, struct series *series, struc
     return CODE_OK;
 }
 
-/* Whether the axes are also of inputs, of the training set or of the test set. */
-static bool of_inputs(const char *dims) {
-    return text_lists(dims, "mu") || text_lists(dims, "nu");
-}
-
 int record_add(struct record *record, struct series series, struct err *err) {
     const struct record_times *times = &record->times[series.times];
     struct series *added;
-    int code = CODE_OK;
     series.values = NULL;
-    if (record->no_inputs && !series.inner && of_inputs(series.dims)) {
-        free(series.own);
+    bool of_inputs = text_lists(series.dims, "mu") || text_lists(series.dims, "nu");
+    if (record->no_inputs && !series.inner && of_inputs)
         return CODE_OK;
-    }
     assert(series.name[0] && series.dims);
     assert(!record->fillers || series.slot < record->slots);
     series.axes = axes_of(series.dims, times->axis);
     series.shape[0] = (size_t)(series.times ? times->list.count : record->T);
     if (record_find(record, series.name))
-        DO(err_set(err, CODE_INPUT, "two results of this network are called %s", series.name));
-    DO(make_values(record, &series, err));
+        return err_set(err, CODE_INPUT, "two results of this network are called %s", series.name);
+    TRY(make_values(record, &series, err));
     added = base_grow(&record->series, &record->count, sizeof *added, err);
     if (!added) {
-        code = err->code;
-        goto done;
+        free(series.values);
+        return err->code;
     }
     *added = series;
     if (record->fillers)
         record->filler[record->fillers - 1].count++;
-done:
-    if (code) {
-        free(series.values);
-        free(series.own);
-    }
-    return code;
+    return CODE_OK;
 }
 
 int record_set_of_mean(const struct record *record, const char *name, struct of_mean of_mean,
@@ -126,6 +109,13 @@ int record_set_of_mean(const struct record *record, const char *name, struct of_
                       err);
 }
 
+int record_name_axis(struct record *record, size_t count, struct err *err) {
+    TRY(base_alloc(&record->labels, count, sizeof *record->labels + SERIES_NAME, err));
+    for (size_t k = 0; k < count; k++)
+        record->labels[k] = (char *)(record->labels + count) + k * SERIES_NAME;
+    return CODE_OK;
+}
+
 static void free_of_mean(struct of_mean *of_mean) {
     if (!of_mean)
         return;
@@ -138,7 +128,6 @@ static void free_of_mean(struct of_mean *of_mean) {
 void record_free(struct record *record) {
     for (int k = 0; k < record->count; k++) {
         free(record->series[k].values);
-        free(record->series[k].own);
         free_of_mean(record->series[k].of_mean);
     }
     free(record->series);

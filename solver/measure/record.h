@@ -45,7 +45,6 @@ struct series {
     const char *dims, *about, *equation; /* about, equation: sentences for the reader */
     const char *label;                   /* NULL, or what the author of the network calls it */
     const char *tex;                     /* NULL, or the equation in TeX, for pictures */
-    char *own;                           /* NULL, or a block that dims and about may lie in */
     int axes;                            /* as many as dims names; record_add counts them */
     enum series_times times;
     size_t shape[SERIES_AXES]; /* shape[0], T or the number of its times, comes from record_add */
@@ -62,6 +61,11 @@ struct series {
     bool computation;        /* tells of the computation, and has no error of tolerance */
     double *values;          /* [runs][size], or [size] */
     struct of_mean *of_mean; /* NULL, or what its mean is instead of that of values */
+};
+
+/* A row of a table of series: a name, or what a name begins or ends with, and two sentences. */
+struct series_text {
+    const char *name, *about, *equation;
 };
 
 /* Writes the values of some series at one time of one run. out
@@ -89,8 +93,7 @@ struct record {
     const struct record *finer;
     struct record_times times[TIMES_KINDS]; /* axes "t", "at", "kept" */
     const char *named;                      /* of the axis whose entries have names: "basis" */
-    const double *y; /* while series are declared: the targets of observe_declare, or NULL */
-    bool no_inputs;  /* series of single inputs (axes mu and nu) are left out, but for inner ones */
+    bool no_inputs; /* series of single inputs (axes mu and nu) are left out, but for inner ones */
     int runs, T;
     int *steps;               /* [runs] times recorded */
     bool *failed;             /* [runs] ended by a numerical failure, which the others outlived */
@@ -111,9 +114,8 @@ int record_init(struct record *record, int runs, int T, struct err *err);
 /* The series that are added from here on, until the next call, are filled by this function, which
  * is given so many slots. */
 int record_fill_by(struct record *record, record_fill *fill, int item, int slots, struct err *err);
-/* Adds a series (values NaN). Its block `own` belongs to the record from here on, even after a
- * failure; the other strings must outlive the record. shape[0] must be the number of its times.
- * CODE_INPUT where there is a series of this name. */
+/* Adds a series (values NaN), whose strings must outlive the record. shape[0] becomes the number of
+ * its times. CODE_INPUT where there is a series of this name. */
 int record_add(struct record *record, struct series series, struct err *err);
 /* Once all series are there. A group of the file holds for each NAME also what io_record derives
  * from it (NAME_se, NAME_runs, NAME_pseudo, NAME_tolerance), a scale for each axis, and a few
@@ -128,6 +130,8 @@ int record_archive(struct record *record, int run, int steps, struct archive *ar
  * `context`, which now belongs to the record, are set by the caller. */
 int record_set_of_mean(const struct record *record, const char *name, struct of_mean of_mean,
                        struct err *err);
+/* Room for so many names along the axis `named`, SERIES_NAME bytes each, and an end. */
+int record_name_axis(struct record *record, size_t count, struct err *err);
 void record_free(struct record *record); /* accepts a zeroed struct; idempotent */
 struct series *record_find(const struct record *record, const char *name); /* NULL if absent */
 /* Its values at t; NULL where it has none: at a time that is not among its own, and of another run

@@ -1,11 +1,7 @@
-/* Responses, as maps have measured them. */
 #include "solver/measure/response.h"
 #include "kernels/base/text.h"
 #include "kernels/maps/map_response.h"
 #include "models/engine/node.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static const struct {
     const char *about, *equation;
@@ -114,10 +110,10 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-int response_declare(struct record *record, const struct config *config, const struct net *net,
-                     struct err *err) {
-    size_t T = (size_t)record->T;
-    if (!config->output.responses || net->setup.N || response_obstacle(config, net))
+int response_declare(const struct declaring *d, struct err *err) {
+    const struct net *net = d->net;
+    size_t T = (size_t)d->record->T;
+    if (!d->config->output.responses || net->setup.N || response_obstacle(d->config, net))
         return CODE_OK;
     for (int i = 0; i < 2 * net->maps.count; i++) {
         const struct map *map = net->maps.item[i / 2];
@@ -128,7 +124,6 @@ int response_declare(struct record *record, const struct config *config, const s
                                 .equation = texts[forward].equation,
                                 .label = map->declared.label,
                                 .shape = {T, rows, T, rows}};
-        snprintf(series.name, sizeof series.name, "%s_%s", forward ? "A" : "B", map->declared.name);
         if (map->declared.for_all_inputs) {
             series.dims = forward  ? tokens ? "t row s" : "t mu s"
                           : tokens ? "t s column"
@@ -138,8 +133,8 @@ int response_declare(struct record *record, const struct config *config, const s
         }
         if (!response_exists(net, map, forward))
             continue;
-        TRY(record_fill_by(record, fill, i, 1, err));
-        TRY(record_add(record, series, err));
+        TRY(record_fill_by(d->record, fill, i, 1, err));
+        TRY(series_add(d, 0, series, err, "%c_%s", forward ? 'A' : 'B', map->declared.name));
     }
     return CODE_OK;
 }

@@ -4,17 +4,11 @@
  * to: 1 where all experts are alike. */
 #include "solver/measure/instrument.h"
 #include "solver/measure/fields.h"
-#include "solver/measure/places.h"
 
 #include <gsl/gsl_sort_double.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum part { THRESHOLD, SUM, LOAD, PARTS };
-static const struct {
-    const char *name, *about, *equation;
-} part[PARTS] = {
+static const struct series_text part[PARTS] = {
     {"gate_threshold", "threshold of the logits", "tau: the K-th largest psi"},
     {"gate_log_sum", "logarithm of the sum of a softmax", "ln <m exp(beta psi)>"},
     {"gate_load", "quantiles over experts of their loads, 1 where all are alike",
@@ -23,11 +17,6 @@ static const struct {
 
 static bool selects_some(const struct net *net) {
     return net->gates.rule.share < 1;
-}
-
-/* Whether the user asks for these series, and the network has gates. */
-static bool is_asked(const struct net *net) {
-    return net->setup.measure.router && net->gates.present;
 }
 
 /* Thresholds and sums need logits, which programs in Lua do not tell. */
@@ -71,11 +60,10 @@ static bool add_load(const double *phi, size_t sites, const struct net *net, dou
 
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct net *net = m->net;
-    FREED(base_free) double *psi = NULL;
     int counted = 0;
     const struct backend *backend = net->setup.backend;
     size_t sites = net->gates.rows.array->sites;
-    TRY(base_alloc(&psi, 4 * sites, sizeof *psi, err));
+    SCRATCH(double, psi, 4 * sites);
     double *phi = psi + sites, *sorted = phi + sites, *load = sorted + sites;
     for (int row = 0; row < net->gates.rows.count; row++) {
         if (net->gates.logits.array)
@@ -93,28 +81,25 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-int router_statistics_declare(struct record *record, const struct config *config,
-                              const struct net *net, struct err *err) {
-    size_t T = (size_t)record->T, P = (size_t)net->setup.data.P,
-           n = (size_t)net->gates.rows.count / P;
-    (void)config;
-    if (!is_asked(net))
+int router_statistics_declare(const struct declaring *d, struct err *err) {
+    const struct net *net = d->net;
+    size_t P = (size_t)net->setup.data.P, rows = (size_t)net->gates.rows.count;
+    if (!net->setup.measure.router || !net->gates.present)
         return CODE_OK;
-    bool tokens = net->gates.rows.count > net->setup.data.P;
-    fields_axis(record);
-    TRY(record_fill_by(record, fill, 0, PARTS, err));
+    fields_axis(d->record);
+    TRY(record_fill_by(d->record, fill, 0, PARTS, err));
     for (enum part k = 0; k < PARTS; k++) {
-        struct series series = {.slot = (int)k,
+        struct series series = {.dims = rows > P ? "t mu token" : "t mu",
                                 .about = part[k].about,
                                 .equation = part[k].equation,
-                                .counted = k == LOAD && selects_some(net),
-                                .shape = {T, P, n}};
-        series.dims = k == LOAD ? "t probability" : tokens ? "t mu token" : "t mu";
-        if (k == LOAD)
+                                .shape = {0, P, rows / P}};
+        if (k == LOAD) {
+            series.dims = "t probability";
+            series.counted = selects_some(net);
             series.shape[1] = FIELDS_PROBABILITIES;
-        snprintf(series.name, sizeof series.name, "%s", part[k].name);
+        }
         if (statistic_exists(net, k))
-            TRY(places_add(record, net, series, err));
+            TRY(series_add(d, k, series, err, "%s", part[k].name));
     }
     return CODE_OK;
 }

@@ -4,10 +4,6 @@
 #include "solver/measure/observe.h"
 
 #include <lapacke.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Adam's steps have a preconditioner: a second memory of squares. */
 static bool has_preconditioner(const struct training *training) {
@@ -52,9 +48,8 @@ static int take_root(double *H, int C, double *V, struct err *err) {
 static int find_roots(const struct config *config, const struct net *net, const double *y,
                       double *root, struct err *err) {
     int C = net->setup.data.C, each = net->batch.output_rows / net->setup.data.P;
-    FREED(base_free) double *V = NULL;
     double space[C];
-    TRY(base_alloc(&V, (size_t)(C + 1) * (size_t)C, sizeof *V, err));
+    SCRATCH(double, V, (size_t)(C + 1) * (size_t)C);
     for (ptrdiff_t i = 0; i < net->batch.output_rows; i++) {
         size_t input = (size_t)net->batch.index[i / each],
                asked = input * (size_t)each + (size_t)(i % each);
@@ -97,17 +92,15 @@ static void transpose_square(double *K, int n) {
 static int largest_eigenvalue(const struct net *net, const double *root, double *K, double *value,
                               struct err *err) {
     int n = net->batch.output_rows * net->setup.data.C;
-    double *values;
+    SCRATCH(double, values, (size_t)n);
     for (ptrdiff_t k = 0; k < (ptrdiff_t)n * n; k++)
         if (!isfinite(K[k]))
             return err_overflow(err, "the sharpness is not finite");
     apply_root(net, root, n, K);
     transpose_square(K, n);
     apply_root(net, root, n, K);
-    TRY(base_alloc(&values, (size_t)n, sizeof *values, err));
     int info = LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'N', 'U', n, K, n, values);
     *value = values[n - 1] / net->setup.data.P;
-    free(values);
     return info ? err_set(err, CODE_NUMERICAL, "the eigenvalues of the sharpness do not converge")
                 : CODE_OK;
 }
@@ -118,8 +111,7 @@ static int largest_eigenvalue(const struct net *net, const double *root, double 
 static int find_products(const struct sharpness_source *source, int i, double *K, struct err *err) {
     const struct net *net = source->net;
     int P = net->setup.data.P, O = source->outputs, n = P * O;
-    FREED(base_free) double *block = NULL;
-    TRY(base_alloc(&block, (size_t)P * (size_t)P, sizeof *block, err));
+    SCRATCH(double, block, (size_t)P *(size_t)P);
     for (int o = 0; o < O; o++)
         for (int q = 0; q <= o; q++) {
             struct gradient a = source->gradient(source->context, i, o),
@@ -182,8 +174,6 @@ static void find_noise(struct sharpness *s, const struct config *config, const s
     s->greedy = curved > 0 ? whole / curved : NAN;
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
-
 /* eta largest/edge, which gradient descent in steps has and optimizers that know their edge. */
 static double edge_of(const struct sharpness *s, const struct training *training, int t) {
     const struct optimizer *optimizer = training->optimizer;
@@ -223,11 +213,10 @@ static int find_sharpness(struct sharpness *s, const struct config *config,
                           const double *y, struct err *err) {
     const struct net *net = source->net;
     size_t n = (size_t)(net->batch.output_rows * net->setup.data.C);
-    FREED(base_free) double *K = NULL, *sum = NULL, *root = NULL, *u = NULL;
-    TRY(base_alloc(&K, n * n, sizeof *K, err));
-    TRY(base_alloc(&sum, n * n, sizeof *sum, err));
-    TRY(base_alloc(&root, n * (size_t)net->setup.data.C, sizeof *root, err));
-    TRY(base_alloc(&u, n, sizeof *u, err));
+    SCRATCH(double, K, n *n);
+    SCRATCH(double, sum, n *n);
+    SCRATCH(double, root, n *(size_t)net->setup.data.C);
+    SCRATCH(double, u, n);
     TRY(find_roots(config, net, y, root, err));
     if (s->by_entry)
         TRY(find_values(s->adam, source, &config->training, root, K, sum, err));
@@ -265,12 +254,8 @@ int sharpness_find(struct sharpness *s, const struct config *config, struct net 
     return code;
 }
 
-/* --- series ---------------------------------------------------------------------------------- */
-
 enum { EDGE, NOISE, SQUARE, SCALE, GREEDY, NUMBERS };
-static const struct {
-    const char *name, *about, *equation;
-} number[NUMBERS] = {
+static const struct series_text number[NUMBERS] = {
     {"edge",
      "rate times sharpness over where steps along it begin to grow; above 1 beyond the edge",
      "eta sharpness/(2 - decay); of momentum /((2 - decay) (1 + momentum)), of Adam "
@@ -308,18 +293,17 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-static int add_sharpness(struct record *record, const struct net *net, bool adam, int block,
-                         struct err *err) {
-    struct series series = {
-        .slot = slot_of(net, adam, block),
+static int add_sharpness(const struct declaring *d, bool adam, int block, struct err *err) {
+    const struct series series = {
         .dims = "t",
         .about = adam ? "largest eigenvalue of the Gauss-Newton matrix in units of Adam's step"
                       : "largest eigenvalue of the Gauss-Newton matrix",
         .equation = adam ? "of H^1/2 K H^1/2/P, every entry of K over Adam's sqrt(v) + eps"
                          : "of H^1/2 K H^1/2/P, K of all pairs of outputs, H = d^2 l/df^2"};
-    gradients_name(series.name, adam ? "sharpness_adam" : "sharpness",
-                   block < 0 ? "" : net->parameters.item[block].name, "");
-    return record_add(record, series, err);
+    char name[SERIES_NAME];
+    gradients_name(name, adam ? "sharpness_adam" : "sharpness",
+                   block < 0 ? "" : d->net->parameters.item[block].name, "");
+    return series_add(d, slot_of(d->net, adam, block), series, err, "%s", name);
 }
 
 /* A ratio of what two numbers of a batch are on average would be no average itself. */
@@ -329,22 +313,20 @@ static bool is_known(const struct training *training, int k) {
                         : true;
 }
 
-int sharpness_declare(struct record *record, const struct config *config, const struct net *net,
-                      struct err *err) {
-    const struct training *training = &config->training;
-    int blocks = config->output.sharpness == SHARPNESS_BLOCKS ? net->parameters.count : 0;
-    if (!config->output.sharpness)
+int sharpness_declare(const struct declaring *d, struct err *err) {
+    const struct training *training = &d->config->training;
+    int matrices = d->net->parameters.count, asked = d->config->output.sharpness;
+    if (!asked)
         return CODE_OK;
-    TRY(record_fill_by(record, fill, 0, NUMBERS + 2 * (1 + net->parameters.count), err));
+    TRY(record_fill_by(d->record, fill, 0, NUMBERS + 2 * (1 + matrices), err));
     for (int adam = 0; adam <= has_preconditioner(training); adam++)
-        for (int i = -1; i < blocks; i++)
-            TRY(add_sharpness(record, net, adam, i, err));
+        for (int i = -1; i < (asked == SHARPNESS_BLOCKS ? matrices : 0); i++)
+            TRY(add_sharpness(d, adam, i, err));
     for (int k = 0; k < NUMBERS; k++) {
-        struct series series = {
-            .slot = k, .dims = "t", .about = number[k].about, .equation = number[k].equation};
-        snprintf(series.name, sizeof series.name, "%s", number[k].name);
+        const struct series series = {
+            .dims = "t", .about = number[k].about, .equation = number[k].equation};
         if (is_known(training, k))
-            TRY(record_add(record, series, err));
+            TRY(series_add(d, k, series, err, "%s", number[k].name));
     }
     return CODE_OK;
 }

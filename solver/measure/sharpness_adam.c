@@ -8,9 +8,6 @@
 #include "solver/measure/sharpness.h"
 
 #include <cblas.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Values of one parameter on the host; the last of O + 1 gradients is that of training. */
 struct entries {

@@ -18,13 +18,9 @@
 #include "integrators/integrator.h"
 
 #include <lapacke.h>
-#include <math.h>
-#include <stdio.h>
 
 enum slot { VALUES, LEARNED, INDEPENDENT, EDGE, LOWER, SLOTS };
-static const struct {
-    const char *suffix, *about, *equation;
-} forms[SLOTS] = {
+static const struct series_text forms[SLOTS] = {
     [VALUES] = {"", "largest singular values of the matrix as it is used, over sqrt(n/m)",
                 "max |W x|/|x|, |x|^2 = <x x>"},
     [LEARNED] = {"_learned", "largest singular values of what was learned, over sqrt(n/m)",
@@ -39,11 +35,6 @@ static const struct {
 
 static bool is_asked(const struct config *config, const struct map *map) {
     return program_lists(config->output.singular, map->declared.name);
-}
-
-/* Whether this kind of map has them. */
-static bool is_known(const struct net *net, const struct map *map) {
-    return net->setup.N || net_map_kind(net, &map->declared) == &map_limit;
 }
 
 /* The singular values s [min(n, m)] of W [n][m], which is overwritten. */
@@ -65,10 +56,9 @@ static int decompose_matrix(const struct map *map, double *W, double *s, int cou
 static int of_network(const struct map *map, const struct stop *stop, int count, double *values,
                       double *learned, struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, all = n * m;
-    FREED(base_free) double *W = NULL, *start = NULL, *s = NULL;
-    TRY(base_alloc(&W, all, sizeof *W, err));
-    TRY(base_alloc(&start, all, sizeof *start, err));
-    TRY(base_alloc(&s, n < m ? n : m, sizeof *s, err));
+    SCRATCH(double, W, all);
+    SCRATCH(double, start, all);
+    SCRATCH(double, s, n < m ? n : m);
     TRY(map->kind->matrix(map, W, err));
     TRY(map->start->kind->matrix(map->start, start, err));
     for (size_t k = 0; k < all; k++)
@@ -144,48 +134,42 @@ static int fill_momentum(const struct measuring *m, double *const *out, struct e
     return polar_spectrum(&V, output->singular_values, *out, err);
 }
 
-static int declare_momenta(struct record *record, const struct config *config,
-                           const struct net *net, struct err *err) {
+static int declare_momenta(const struct declaring *d, struct err *err) {
+    const struct net *net = d->net;
+    const struct series series = {
+        .dims = "t singular",
+        .about = "largest singular values of the momentum of the last step over the root of the "
+                 "sum of their squares; where each expert or head has its own, their means",
+        .equation = "s of V/|V|_F",
+        .shape = {0, (size_t)d->config->output.singular_values}};
     for (int i = 0; i < net->parameters.count; i++) {
         const struct map *map = net->parameters.item[i].map;
         const char *whole = net->parameters.item[i].whole;
-        struct series series = {
-            .dims = "t singular",
-            .about =
-                "largest singular values of the momentum of the last step over the root of the "
-                "sum of their squares; where each expert or head has its own, their means",
-            .equation = "s of V/|V|_F",
-            .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
-        if (!map || !is_asked(config, map) || !sums_up(config, net, map) ||
+        if (!map || !is_asked(d->config, map) || !sums_up(d->config, net, map) ||
             net_moved_before(net, i))
             continue;
-        snprintf(series.name, sizeof series.name, "singular_%s_momentum",
-                 whole ? whole : map->declared.name);
-        TRY(record_fill_by(record, fill_momentum, i, 1, err));
-        TRY(record_add(record, series, err));
+        TRY(record_fill_by(d->record, fill_momentum, i, 1, err));
+        TRY(series_add(d, 0, series, err, "singular_%s_momentum",
+                       whole ? whole : map->declared.name));
     }
     return CODE_OK;
 }
 
-int singular_declare(struct record *record, const struct config *config, const struct net *net,
-                     struct err *err) {
-    TRY(declare_momenta(record, config, net, err));
-    for (int i = 0; i < net->maps.count; i++) {
-        const struct map *map = net->maps.item[i];
-        if (!is_asked(config, map) || !is_known(net, map))
+int singular_declare(const struct declaring *d, struct err *err) {
+    TRY(declare_momenta(d, err));
+    for (int i = 0; i < d->net->maps.count; i++) {
+        const struct map *map = d->net->maps.item[i];
+        bool known = d->net->setup.N || net_map_kind(d->net, &map->declared) == &map_limit;
+        if (!is_asked(d->config, map) || !known)
             continue;
-        TRY(record_fill_by(record, fill, i, SLOTS, err));
+        TRY(record_fill_by(d->record, fill, i, SLOTS, err));
         for (enum slot k = 0; k < SLOTS; k++) {
-            struct series series = {
-                .slot = (int)k,
-                .dims = k >= EDGE ? "t" : "t singular",
-                .about = forms[k].about,
-                .equation = forms[k].equation,
-                .label = map->declared.label,
-                .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
-            snprintf(series.name, sizeof series.name, "singular_%s%s", map->declared.name,
-                     forms[k].suffix);
-            TRY(record_add(record, series, err));
+            const struct series series = {.dims = k >= EDGE ? "t" : "t singular",
+                                          .about = forms[k].about,
+                                          .equation = forms[k].equation,
+                                          .label = map->declared.label,
+                                          .shape = {0, (size_t)d->config->output.singular_values}};
+            TRY(series_add(d, k, series, err, "singular_%s%s", map->declared.name, forms[k].name));
         }
     }
     return CODE_OK;

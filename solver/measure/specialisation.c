@@ -4,13 +4,9 @@
  * in these series. */
 #include "solver/measure/specialisation.h"
 #include "models/engine/node.h"
-#include "solver/measure/places.h"
+#include "solver/measure/outputs.h"
 
 #include <gsl/gsl_sort_double.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Many experts show their 2^k-th largest logit, k < PLACES; a fixed number shows all of them. */
 enum { PLACES = 12, AXES_LENGTH = 128 };
@@ -62,8 +58,6 @@ static const struct {
      "<x_i x_j>/(<x_i x_i><x_j x_j>)^1/2, 0 where one of them puts nothing out", MEMBERS, false,
      false},
 };
-
-/* --- arithmetic ------------------------------------------------------------------------------ */
 
 /* Adds the rows of label l, divided by their number, which is returned. */
 static int mean_of(const double *q, int rows, size_t M, const int *label, int l, double *mean) {
@@ -193,17 +187,6 @@ static void make_shares(double *x, int rows, size_t M, int *label) {
     }
 }
 
-/* The class asked for, with one output 0 or 1 by the sign; -1: none. */
-static int class_of(const double *y, int C) {
-    int class = -1;
-    if (C == 1)
-        return *y == 0 ? -1 : *y > 0;
-    for (int c = 0; c < C; c++)
-        if (y[c] > 0 && (class < 0 || y[c] > y[class]))
-            class = c;
-    return class;
-}
-
 /* Labels of the rows that have gates: classes of inputs (or tokens), or kinds of tokens. */
 static int label_rows(const struct measuring *m, enum quantity k, int rows, const int *own,
                       int *label) {
@@ -216,13 +199,11 @@ static int label_rows(const struct measuring *m, enum quantity k, int rows, cons
         size_t asked = (size_t)net->batch.index[mu] * (size_t)answers + (size_t)answer;
         const double *y = net_targets(&setup->data, m->y, asked, space);
         label[r] = own[r] < 0      ? -1
-                   : k == OF_CLASS ? class_of(y, setup->data.C)
+                   : k == OF_CLASS ? outputs_class(setup->data.C, y)
                                    : net->batch.token[r];
     }
     return k == OF_TOKEN ? setup->data.V : setup->data.C == 1 ? 2 : setup->data.C;
 }
-
-/* --- measuring ------------------------------------------------------------------------------- */
 
 /* What the mean over inputs, q [M], says. */
 static void fill_mean(const double *q, size_t M, double *const *out) {
@@ -237,12 +218,10 @@ static void fill_mean(const double *q, size_t M, double *const *out) {
 static int fill_shares(const struct measuring *m, const double *q, int rows, size_t M,
                        const int *own, double *const *out, struct err *err) {
     const struct net_setup *setup = &m->net->setup;
-    FREED(base_free) int *label = NULL;
     int most = rows > setup->data.C + 1 ? rows : setup->data.C + 1;
     most = setup->data.V > most ? setup->data.V : most;
-    FREED(base_free) double *scratch = NULL;
-    TRY(base_alloc(&label, (size_t)rows, sizeof *label, err));
-    TRY(base_alloc(&scratch, ((size_t)most + 1) * M, sizeof *scratch, err));
+    SCRATCH(int, label, (size_t)rows);
+    SCRATCH(double, scratch, ((size_t)most + 1) * M);
     for (enum quantity k = OF_CLASS; k <= OF_TOKEN; k++)
         if (out[k]) {
             int labels = label_rows(m, k, rows, own, label);
@@ -278,8 +257,7 @@ static int fill_correlation(const struct net *net, const struct net_router *rout
                             struct err *err) {
     const struct node *node = net->program->node;
     int M = router->M, rows = node[router->output[0]].value.count;
-    double *products;
-    TRY(base_alloc(&products, (size_t)rows, sizeof *products, err));
+    SCRATCH(double, products, (size_t)rows);
     for (int i = 0; i < M; i++)
         for (int j = 0; j <= i; j++) {
             struct rows a = node[router->output[i]].value, b = node[router->output[j]].value;
@@ -287,7 +265,6 @@ static int fill_correlation(const struct net *net, const struct net_router *rout
             for (ptrdiff_t r = 0; r < rows; r++)
                 out[(r * M + i) * M + j] = products[r];
         }
-    free(products);
     for (ptrdiff_t r = 0; r < rows; r++)
         make_correlations(out + (size_t)(r * M * M), M);
     return CODE_OK;
@@ -298,11 +275,9 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     const struct net *net = m->net;
     const struct net_router *router = &net->routers.item[m->item];
     size_t M = experts_of(net, router);
-    FREED(base_free) int *own = NULL;
     int rows = rows_of(net, router);
-    FREED(base_free) double *x = NULL;
-    TRY(base_alloc(&x, (size_t)rows * M, sizeof *x, err));
-    TRY(base_alloc(&own, (size_t)rows, sizeof *own, err));
+    SCRATCH(double, x, (size_t)rows *M);
+    SCRATCH(int, own, (size_t)rows);
     if (out[LOGITS]) {
         take_values(net, router->psi, rows, M, x);
         fill_logits(x, rows, M, router->M > 0, out[LOGITS]);
@@ -318,16 +293,15 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-/* --- declaring ------------------------------------------------------------------------------- */
-
-/* The axes of a series, the first one apart: of `rows` rows of inputs or tokens. Axes of experts
- * carry the name of their router, as two of them may have different numbers. */
+/* Adds the axes behind the first one: of `rows` rows of inputs or tokens, and of what the form has
+ * of each. Axes of experts carry the name of their router, as two of them may have different
+ * numbers. dims: room for their names. */
 static void add_axes(const struct net *net, const struct net_router *router, enum form form,
-                     int rows, struct series *series) {
+                     int rows, struct series *series, char dims[AXES_LENGTH]) {
     size_t M = experts_of(net, router), P = (size_t)net->setup.data.P, *shape = series->shape + 1;
     bool tokens = rows > net->setup.data.P, few = router->M > 0, alone = form == ONCE || rows == 1;
     const char *mu = alone ? "" : tokens ? " mu token" : " mu", *s = router->suffix;
-    char *dims = series->own;
+    series->dims = dims;
     if (form == PAIRS) {
         snprintf(dims, AXES_LENGTH, "t %s", tokens ? "row column" : "mu nu");
         *shape++ = (size_t)rows;
@@ -350,33 +324,29 @@ static void add_axes(const struct net *net, const struct net_router *router, enu
     }
 }
 
-static int add_quantity(struct record *record, const struct net *net,
-                        const struct net_router *router, enum quantity k, struct err *err) {
+static int add_quantity(const struct declaring *d, const struct net_router *router, enum quantity k,
+                        struct err *err) {
     int rows =
-        k == CORRELATION ? net->program->node[router->output[0]].count : rows_of(net, router);
+        k == CORRELATION ? d->net->program->node[router->output[0]].count : rows_of(d->net, router);
     bool smooth = k == OVERLAP || k == CORRELATION;
     const char *order = router->M ? "the 1st, 2nd, ... largest psi" : "the 2^k-th largest psi";
-    struct series series = {.slot = (int)k,
-                            .about = quantities[k].about,
+    char dims[AXES_LENGTH];
+    struct series series = {.about = quantities[k].about,
                             .equation = k == LOGITS ? order : quantities[k].equation,
                             .no_error_law = quantities[k].no_error_law,
                             .runs_alone = quantities[k].runs_alone,
                             .counted = k == DEAD || (router->selects && !smooth && k != LOGITS),
                             .left_out = router->selects && smooth};
-    TRY(base_alloc(&series.own, AXES_LENGTH, 1, err));
-    add_axes(net, router, quantities[k].form, rows, &series);
-    series.dims = series.own;
-    snprintf(series.name, sizeof series.name, "%s%s", quantities[k].name, router->suffix);
-    return places_add(record, net, series, err);
+    add_axes(d->net, router, quantities[k].form, rows, &series, dims);
+    return series_add(d, k, series, err, "%s%s", quantities[k].name, router->suffix);
 }
 
-int specialisation_declare(struct record *record, const struct config *config,
-                           const struct net *net, struct err *err) {
-    for (int r = 0; r < net->routers.count && config->output.experts; r++) {
-        TRY(record_fill_by(record, fill, r, QUANTITIES, err));
+int specialisation_declare(const struct declaring *d, struct err *err) {
+    for (int r = 0; r < d->net->routers.count && d->config->output.experts; r++) {
+        TRY(record_fill_by(d->record, fill, r, QUANTITIES, err));
         for (enum quantity k = 0; k < QUANTITIES; k++)
-            if (has_quantity(net, &net->routers.item[r], k))
-                TRY(add_quantity(record, net, &net->routers.item[r], k, err));
+            if (has_quantity(d->net, &d->net->routers.item[r], k))
+                TRY(add_quantity(d, &d->net->routers.item[r], k, err));
     }
     return CODE_OK;
 }

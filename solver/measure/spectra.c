@@ -11,12 +11,8 @@
 #include "solver/measure/gradients.h"
 #include "solver/measure/kernel_series.h"
 #include "solver/measure/observe.h"
-#include "solver/measure/places.h"
 
 #include <lapacke.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* A kernel by its word: one of the model, or a tangent kernel (block: of a matrix, or ""). */
 struct chosen {
@@ -82,41 +78,33 @@ static int find_kernel(const struct net *net, const char *word, struct chosen *c
 }
 
 enum finding { SPECTRUM, SHARE, ALIGNMENT, PARTS };
-static const struct {
-    const char *suffix, *about, *equation;
-} finding[PARTS] = {
+static const struct series_text finding[PARTS] = {
     {"spectrum", "eigenvalues of the kernel at equal time, descending", "K v_k = l_k v_k"},
     {"share", "share of the targets along each eigenvector", "sum_c (v_k . Y_c)^2 / |Y|^2"},
     {"alignment", "alignment of the kernel with the targets", "sum K (Y Y^T) / (|K| |Y Y^T|)"},
 };
 
-/* The next word at *words, and what it chooses; *more: there is one. */
-static int next_chosen(const char **words, const struct net *net, struct chosen *chosen, bool *more,
-                       struct err *err) {
-    struct text_word word;
+/* What word number `word` chooses; *more: there is one. */
+static int choose_kernel(const struct config *config, const struct net *net, int word,
+                         struct chosen *chosen, bool *more, struct err *err) {
     char text[SERIES_NAME];
     *chosen = (struct chosen){0};
-    *more = *words && text_next_word(words, " \t", &word);
-    if (!*more)
-        return CODE_OK;
-    snprintf(text, sizeof text, "%.*s", (int)word.length, word.text);
-    return (is_tangent(text) ? find_tangent : find_kernel)(net, text, chosen, err);
+    *more = instrument_word(config->output.spectra, word, text);
+    return *more ? (is_tangent(text) ? find_tangent : find_kernel)(net, text, chosen, err)
+                 : CODE_OK;
 }
 
-static int add_spectrum(struct record *record, const struct net *net, const struct chosen *chosen,
-                        struct err *err) {
-    bool tokens = chosen->rows > net->setup.data.P;
+static int add_spectrum(const struct declaring *d, const struct chosen *chosen, struct err *err) {
+    bool tokens = chosen->rows > d->net->setup.data.P;
     for (enum finding k = 0; k < PARTS; k++) {
-        struct series series = {.slot = (int)k,
-                                .dims = k == ALIGNMENT ? "t"
-                                        : tokens       ? "t k_row"
-                                                       : "t k",
-                                .about = finding[k].about,
-                                .equation = finding[k].equation,
-                                .shape = {(size_t)record->T, (size_t)chosen->rows}};
-        snprintf(series.name, sizeof series.name, "%.80s_%s", chosen->name, finding[k].suffix);
+        const struct series series = {.dims = k == ALIGNMENT ? "t"
+                                              : tokens       ? "t k_row"
+                                                             : "t k",
+                                      .about = finding[k].about,
+                                      .equation = finding[k].equation,
+                                      .shape = {0, (size_t)chosen->rows}};
         if (k == SPECTRUM || chosen->columns)
-            TRY(places_add(record, net, series, err));
+            TRY(series_add(d, k, series, err, "%.80s_%s", chosen->name, finding[k].name));
     }
     return CODE_OK;
 }
@@ -204,14 +192,11 @@ static int solve_eigen(double *K, int R, const char *name, double *values, struc
 
 /* item: the number of a word of [output] spectra. */
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
-    const char *words = m->config->output.spectra;
     struct chosen chosen;
-    bool more = true;
-    FREED(base_free) double *K = NULL, *Y = NULL;
-    for (int word = 0; word <= m->item; word++)
-        TRY(next_chosen(&words, m->net, &chosen, &more, err));
-    TRY(base_alloc(&K, (size_t)chosen.rows * (size_t)chosen.rows, sizeof *K, err));
-    TRY(base_alloc(&Y, (size_t)chosen.rows * (size_t)chosen.columns, sizeof *Y, err));
+    bool more;
+    TRY(choose_kernel(m->config, m->net, m->item, &chosen, &more, err));
+    SCRATCH(double, K, (size_t)chosen.rows *(size_t)chosen.rows);
+    SCRATCH(double, Y, (size_t)chosen.rows *(size_t)chosen.columns);
     kernel_of(m, &chosen, K);
     if (chosen.columns)
         find_targets(m->net, &chosen, m->y, Y);
@@ -223,17 +208,15 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-int spectra_declare(struct record *record, const struct config *config, const struct net *net,
-                    struct err *err) {
-    const char *words = config->output.spectra;
+int spectra_declare(const struct declaring *d, struct err *err) {
     struct chosen chosen;
     bool more = true;
     for (int word = 0; more; word++) {
-        TRY(next_chosen(&words, net, &chosen, &more, err));
+        TRY(choose_kernel(d->config, d->net, word, &chosen, &more, err));
         if (!more)
             break;
-        TRY(record_fill_by(record, fill, word, PARTS, err));
-        TRY(add_spectrum(record, net, &chosen, err));
+        TRY(record_fill_by(d->record, fill, word, PARTS, err));
+        TRY(add_spectrum(d, &chosen, err));
     }
     return CODE_OK;
 }

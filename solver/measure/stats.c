@@ -1,21 +1,24 @@
-/* Statistics of independent runs. */
 #include "solver/measure/stats.h"
 
-#include <assert.h>
 #include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
-#include <math.h>
 
 double stats_interval(double se, double freedom, double level) {
     return freedom >= 1 ? se * gsl_cdf_tdist_Pinv(0.5 + 0.5 * level, freedom) : NAN;
 }
 
+double stats_largest(const double *values, size_t size) {
+    double most = 0;
+    for (size_t k = 0; k < size; k++)
+        most = fmax(most, fabs(values[k]));
+    return most;
+}
+
 double stats_round_off(double *const *mean, int count, size_t size) {
     double largest = 0;
     for (int i = 0; i < count; i++)
-        for (size_t k = 0; k < size && mean[i]; k++)
-            largest = fmax(largest, fabs(mean[i][k])); /* passes over NaN */
+        largest = mean[i] ? fmax(largest, stats_largest(mean[i], size)) : largest;
     return 64 * DBL_EPSILON * largest;
 }
 

@@ -1,7 +1,7 @@
 /* Statistics of independent runs, at the edges: Student's t and fits in N, by GSL. */
 #pragma once
 
-#include <stddef.h>
+#include "kernels/base/base.h"
 
 /* Half width of the two-sided interval of the given level for a mean with standard error se
  * (Student's t of so many degrees of freedom, of a mean over n runs n - 1); NaN below one. */
@@ -10,6 +10,8 @@ double stats_interval(double se, double freedom, double level);
 /* Errors of means below this are those of round-off, and ratios to them mean nothing; mean [count]
  * [size], NULL for those that are not there. */
 double stats_round_off(double *const *mean, int count, size_t size);
+/* The largest of all entries, without sign; it passes over NaN. */
+double stats_largest(const double *values, size_t size);
 /* An error as tables print it: 0 where it is no more than the round-off of its mean. */
 double stats_shown(double mean, double error);
 

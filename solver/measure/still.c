@@ -3,15 +3,12 @@
 #include "models/engine/node.h"
 #include "models/parts/router.h"
 
-#include <string.h>
-
 /* Whether rows have no entry but 0; of no rows: they have one. */
 static int are_zero(struct rows x, bool *zero, struct err *err) {
-    FREED(base_free) bool *live = NULL;
     *zero = x.count > 0;
     if (!x.count)
         return CODE_OK;
-    TRY(base_alloc(&live, (size_t)x.count, sizeof *live, err));
+    SCRATCH(bool, live, (size_t)x.count);
     TRY(rows_find_live(x, live, err));
     for (int k = 0; k < x.count; k++)
         *zero = *zero && !live[k];
@@ -98,20 +95,19 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-int still_declare(struct record *record, const struct config *config, const struct net *net,
-                  struct err *err) {
-    const struct series still = {.name = STILL_SERIES,
-                                 .dims = "t parameter",
+int still_declare(const struct declaring *d, struct err *err) {
+    size_t parameters = (size_t)d->net->parameters.count;
+    const struct series still = {.dims = "t parameter",
                                  .about = "",
                                  .equation = "",
-                                 .shape = {(size_t)record->T, (size_t)net->parameters.count},
+                                 .shape = {0, parameters},
                                  .no_error_law = true,
                                  .runs_alone = true,
                                  .inner = true};
-    if (!net->parameters.count || (config->solver.method != METHOD_MARCH && !net->setup.N))
+    if (!parameters || (d->config->solver.method != METHOD_MARCH && !d->net->setup.N))
         return CODE_OK;
-    TRY(record_fill_by(record, fill, 0, 1, err));
-    return record_add(record, still, err);
+    TRY(record_fill_by(d->record, fill, 0, 1, err));
+    return series_add(d, 0, still, err, STILL_SERIES);
 }
 
 /* The least cause of all runs that went to the end, at all steps; STILL_MOVES where one moves. */

@@ -14,9 +14,6 @@
 #include "solver/measure/instrument.h"
 #include "models/engine/node.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* What a node writes: its matrix, and of a read-in the columns of what test inputs alone have. */
 enum slot { WHOLE, REST, SLOTS };
 enum form { MAP, READ_IN, EMBED, LOOK, READ_OUT, BIAS, UNSEEN, VECTOR };
@@ -80,8 +77,7 @@ static bool shape_of(const struct net *net, const struct node *v, enum slot slot
 /* W [K] columns over sites into out [site][K]. */
 static int transpose_columns(struct rows W, double *out, struct err *err) {
     size_t K = (size_t)W.count, sites = W.array->sites;
-    FREED(base_free) double *column = NULL;
-    TRY(base_alloc(&column, sites, sizeof *column, err));
+    SCRATCH(double, column, sites);
     for (size_t k = 0; k < K; k++) {
         W.array->backend->get(rows_part(W, (int)k, 1), column);
         for (size_t i = 0; i < sites; i++)
@@ -116,31 +112,27 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
 }
 
 /* Axes have names of their own, since those of a group have one extent each. */
-static int add_weights(struct record *record, const struct net *net, const struct node *v,
-                       enum slot slot, enum series_times times, struct err *err) {
+static int add_weights(const struct declaring *d, const struct node *v, enum slot slot,
+                       enum series_times times, struct err *err) {
     enum form form = form_of(v, slot);
-    enum { LENGTH = 256 };
+    const char *name = v->matrix.weight.name, *first = d->record->times[times].axis,
+               *rest = slot == REST ? "_rest" : "";
     size_t shape[2];
-    struct series series = {.slot = (int)slot,
-                            .about = forms[form].about,
-                            .equation = forms[form].equation,
-                            .label = v->matrix.weight.label,
-                            .times = times,
-                            .runs_alone = true};
-    if (!shape_of(net, v, slot, shape))
+    char dims[256];
+    if (!shape_of(d->net, v, slot, shape))
         return CODE_OK;
-    const char *name = v->matrix.weight.name, *first = record->times[times].axis;
-    const char *rest = slot == REST ? "_rest" : "";
-    TRY(base_alloc(&series.own, LENGTH, 1, err));
-    series.dims = series.own;
-    series.shape[1] = shape[0];
-    series.shape[2] = shape[1];
-    snprintf(series.name, sizeof series.name, "weights_%.32s%s", name, rest);
+    const struct series series = {.dims = dims,
+                                  .about = forms[form].about,
+                                  .equation = forms[form].equation,
+                                  .label = v->matrix.weight.label,
+                                  .times = times,
+                                  .runs_alone = true,
+                                  .shape = {0, shape[0], shape[1]}};
     if (shape[1])
-        snprintf(series.own, LENGTH, "%s %.32s_target %.32s%s_source", first, name, name, rest);
+        snprintf(dims, sizeof dims, "%s %.32s_target %.32s%s_source", first, name, name, rest);
     else
-        snprintf(series.own, LENGTH, "%s %.32s_target", first, name);
-    return record_add(record, series, err);
+        snprintf(dims, sizeof dims, "%s %.32s_target", first, name);
+    return series_add(d, slot, series, err, "weights_%.32s%s", name, rest);
 }
 
 /* The times that are kept, into the record. */
@@ -155,18 +147,17 @@ static enum series_times choose_times(struct record *record, int weights) {
     return TIMES_WEIGHTS;
 }
 
-int weights_declare(struct record *record, const struct config *config, const struct net *net,
-                    struct err *err) {
-    const struct program *p = net->program;
-    if (config->output.weights == WEIGHTS_NONE || !net->setup.N)
+int weights_declare(const struct declaring *d, struct err *err) {
+    const struct program *p = d->net->program;
+    if (d->config->output.weights == WEIGHTS_NONE || !d->net->setup.N)
         return CODE_OK;
-    enum series_times times = choose_times(record, config->output.weights);
+    enum series_times times = choose_times(d->record, d->config->output.weights);
     for (int i = 0; i < p->nodes; i++) {
         if (!node_begins_matrix(&p->node[i]))
             continue;
-        TRY(record_fill_by(record, fill, i, SLOTS, err));
+        TRY(record_fill_by(d->record, fill, i, SLOTS, err));
         for (enum slot slot = WHOLE; slot < SLOTS; slot++)
-            TRY(add_weights(record, net, &p->node[i], slot, times, err));
+            TRY(add_weights(d, &p->node[i], slot, times, err));
     }
     return CODE_OK;
 }

@@ -1,9 +1,5 @@
-/* A limit at rest, and when networks leave it. */
-#include "solver/run/at_rest.h"
+#include "solver/run/findings.h"
 #include "solver/measure/stats.h"
-
-#include <math.h>
-#include <string.h>
 
 /* Rows that do not depend on t, of runs that went to the end; round-off of sums over sites. */
 static bool is_constant(const struct record *record, const struct series *series) {
@@ -96,8 +92,8 @@ void at_rest_tell(const struct run *run, struct note *note) {
     double time[INT_LIST_MAX], se[INT_LIST_MAX], slope, slope_se;
     notes_text(
         note,
-        "the limit rests: it does not train at all, at any time, although networks do,\n  %s; "
-        "the limit does not describe a network that has begun to learn, so no z is given",
+        "the limit rests: it does not train at all, at any time, although networks do,\n  %s; the "
+        "limit does not describe a network that has begun to learn, so no z is given",
         run->config.training.optimizer->matrices
             ? "because Muon takes full steps along gradients that vanish with the width"
             : "and wider networks later, as ln N");

@@ -1,7 +1,4 @@
-/* Gates that condense. */
-#include "solver/run/condense.h"
-
-#include <math.h>
+#include "solver/run/findings.h"
 
 /* A participation that has fallen by less has not: round-off of averages over sites. */
 static const double round_off = 1e-12;

@@ -1,8 +1,4 @@
-#include "solver/run/correction.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "solver/run/findings.h"
 
 struct moments {
     double mean, se;
@@ -48,14 +44,12 @@ int correction_find(const struct record *limit, struct correction *largest, stru
     *largest = (struct correction){0};
     for (size_t k = 0; k < sizeof names / sizeof *names && limit->half && limit->runs > 1; k++) {
         const struct series *series = record_find(limit, names[k]);
-        double *plain;
         if (!series)
             continue;
-        TRY(base_alloc(&plain, (size_t)limit->runs * series->size, sizeof *plain, err));
+        SCRATCH(double, plain, (size_t)limit->runs * series->size);
         memcpy(plain, record_values(&alone, series),
                (size_t)limit->runs * series->size * sizeof *plain);
         update_largest(limit, series, record_values(limit, series), plain, largest);
-        free(plain);
     }
     return CODE_OK;
 }

@@ -1,11 +1,7 @@
-/* The table of --profile. */
 #include "solver/run/costs.h"
 #include "kernels/array/profile.h"
 
 #include <cblas.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* All numbers of the triad, of all threads together: more than caches hold. */
 #define TRIAD ((size_t)48 << 20)
@@ -78,10 +74,9 @@ static double seconds_of(const struct backend *backend, struct rows x, struct ro
 static int measure_device(const struct backend *backend, struct machine *machine, struct err *err) {
     enum { SIDE = 512, DEEP = 1 << 16, LINES = 32, LONG = 1 << 20 };
     FREED(array_free) struct array square = {0}, line = {0};
-    FREED(base_free) double *C = NULL;
     TRY(array_init(&square, backend, DEEP, 1, SIDE, err));
     TRY(array_init(&line, backend, LONG, 1, 2 * LINES, err));
-    TRY(base_alloc(&C, (size_t)SIDE * SIDE, sizeof *C, err));
+    SCRATCH(double, C, (size_t)SIDE *SIDE);
     rows_zero(array_all(&square));
     rows_zero(array_all(&line));
     double product = seconds_of(backend, array_all(&square), array_all(&square), C, err);

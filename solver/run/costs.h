@@ -4,7 +4,6 @@
 
 #include "kernels/array/backend.h"
 #include "kernels/base/base.h"
-#include <stdio.h>
 
 /* What all threads together reach: flops a second of dgemm (512 x 512 x 512), bytes a second of
  * a = b + s c over 400 MB. A device: of dots over 512 x 512 rows of 65536 sites, of copying rows.

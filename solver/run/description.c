@@ -1,12 +1,9 @@
-/* The description of a run: the settings of its networks, and each network declared alone, without
- * memory or draws. */
 #include "solver/run/description.h"
 #include "models/engine/describe.h"
 #include "solver/files/provenance.h"
 #include "solver/settings/row.h"
 
 #include <errno.h>
-#include <string.h>
 
 enum { FORMAT = 1 };
 

@@ -12,9 +12,6 @@
 #include "solver/run/iteration.h"
 #include "solver/run/states.h"
 
-#include <math.h>
-#include <stdio.h>
-
 enum { ALL_RANKS = -1 };
 
 /* The rank that makes a run; or every rank makes its share of the sites. Networks are dealt out
@@ -59,10 +56,6 @@ struct ensemble ensemble_of(struct run *run, int N, struct record *record) {
     return e;
 }
 
-static const char *const *labels_of(const struct record *record) {
-    return (const char *const *)record->labels;
-}
-
 /* An attribute of networks: how the first of them failed, if any did; notes.c writes how many. */
 static int write_failures(const struct ensemble *e, struct err *err) {
     int first, count = record_failures(e->record, &first);
@@ -77,9 +70,9 @@ static int write_records(const struct ensemble *e, struct err *err) {
     if (e->run->io_open && e->N)
         code = write_failures(e, err);
     if (e->run->io_open && e->iterations && !code)
-        code = io_record(io, "limit/sweeps", e->iterations, labels_of(e->iterations), err);
+        code = io_record(io, "limit/sweeps", e->iterations, err);
     if (e->run->io_open && !code)
-        code = io_record(io, e->group, e->record, labels_of(e->record), err);
+        code = io_record(io, e->group, e->record, err);
     profile_other(start);
     profile_leave(before);
     return code;
@@ -181,20 +174,14 @@ static bool is_due(const struct ensemble *e, const struct state *state, double *
 
 /* Once all of one time is done: its state, where it is due, and the end if a signal asked for it.
  */
-static int pause_at(const struct ensemble *e, struct net *net, struct observer *observer, int t,
-                    double *kept, struct err *err) {
+static int pause_at(const struct ensemble *e, const struct state *state, double *kept,
+                    struct err *err) {
     const struct run *run = e->run;
-    struct state state = {.N = e->N,
-                          .r = e->r,
-                          .steps = t + 1,
-                          .shared = owner_rank(run, e->N, e->r) == ALL_RANKS,
-                          .net = net,
-                          .observer = observer};
     if (run->states.folder) {
-        bool due = is_due(e, &state, kept, t + 1 == e->record->T);
-        if (state.shared)
+        bool due = is_due(e, state, kept, state->steps == e->record->T);
+        if (state->shared)
             due = dist_any(due);
-        int code = due ? states_keep(run, &state, err) : CODE_OK;
+        int code = due ? states_keep(run, state, err) : CODE_OK;
 #pragma omp critical(record)
         if (code)
             log_line(&e->run->log, "warning: %s; will be tried again", err->text);
@@ -251,7 +238,8 @@ static int one_run(const struct ensemble *e, struct err *err) {
         DO(observer_measure(&observer, &net, t, err));
         DO(observer_predict(&observer, &net, t, err));
         DO(publish_time(e, &net, t, err));
-        DO(pause_at(e, &net, &observer, t, &kept, err));
+        state.steps = t + 1;
+        DO(pause_at(e, &state, &kept, err));
     }
 done:
     if (code == CODE_NUMERICAL) {
@@ -268,15 +256,16 @@ done:
     return code;
 }
 
-static int step(void *context, const struct net *net, int t, struct err *err) {
-    const struct ensemble *e = context;
-    TRY(publish_time(e, net, t, err));
-    return stop_if_asked(e, err);
-}
+/* A replicate of the limit by fixed-point iteration. */
+struct replicate {
+    const struct ensemble *e;
+    struct observer observer;
+};
 
-static int sweep(void *context, const struct fixed_point_state *state, struct err *err) {
-    const struct ensemble *e = context;
+static int on_sweep(void *context, const struct fixed_point_state *state, struct err *err) {
+    const struct ensemble *e = ((const struct replicate *)context)->e;
     const struct fixed_point_kernel *worst = iteration_worst(state);
+    iteration_keep(e->iterations, e->r, state);
 #pragma omp critical(record)
     {
         e->iterations->steps[e->r] = state->sweep + 1;
@@ -289,17 +278,32 @@ static int sweep(void *context, const struct fixed_point_state *state, struct er
     return stop_if_asked(e, err);
 }
 
+/* Times of the last pass. */
+static int on_measure(void *context, struct net *net, int t, struct err *err) {
+    struct replicate *replicate = context;
+    const struct ensemble *e = replicate->e;
+    if (t == 0)
+        TRY(observer_init(&replicate->observer, &e->run->config, e->run->data.y, e->record, e->r,
+                          net, err));
+    TRY(observer_measure(&replicate->observer, net, t, err));
+    TRY(observer_predict(&replicate->observer, net, t, err));
+    TRY(publish_time(e, net, t, err));
+    return stop_if_asked(e, err);
+}
+
 /* Run number e->r, whatever its method. */
 static int run_any(struct ensemble *e, struct err *err) {
     const struct run *run = e->run;
+    const struct fixed_point_settings *settings = &run->config.solver.fixed_point;
+    struct replicate replicate = {.e = e};
+    const struct fixed_point_calls calls = {&replicate, on_sweep, on_measure};
     if (!e->iterations)
         return one_run(e, err);
     struct net_setup setup = run_setup(run, 0, e->r);
-    const struct iteration_calls calls = {e, sweep, step};
-    int code = iteration_run(&run->config, &setup, run->data.y, e->r, e->record, e->iterations,
-                             &calls, err);
+    int code = fixed_point_run(&setup, &run->config.training, run->data.y, settings, &calls, err);
+    observer_free(&replicate.observer);
     if (code == CODE_NUMERICAL) {
-        bool late = e->iterations->steps[e->r] >= run->config.solver.fixed_point.max_sweeps;
+        bool late = e->iterations->steps[e->r] >= settings->max_sweeps;
         e->record->cause[e->r] = late ? CAUSE_TOLERANCE : CAUSE_DIVERGED;
         err_set(err, code, "limit, replicate %d: %.1800s", e->r, err->text);
     }
@@ -309,15 +313,12 @@ static int run_any(struct ensemble *e, struct err *err) {
 int ensemble_declare(const struct ensemble *e, int runs, struct err *err) {
     const struct config *config = &e->run->config;
     struct net_setup setup = run_setup(e->run, e->N, 0);
-    char **kernels = NULL;
     TRY(record_init(e->record, runs, config->training.steps, err));
     TRY(observe_declare(e->record, config, &setup, e->run->data.y, err));
     if (!e->iterations)
         return CODE_OK;
     record_free(e->iterations);
-    int code = iteration_declare(e->iterations, config, &setup, runs, &kernels, err);
-    e->iterations->labels = kernels;
-    return code;
+    return iteration_declare(e->iterations, config, &setup, runs, err);
 }
 
 /* How large networks of this width are, and what they cost. */

@@ -1,4 +1,3 @@
-/* An estimate of what a run costs, from trials. */
 #define _DEFAULT_SOURCE
 #include "solver/run/estimate.h"
 #include "kernels/array/dist.h"
@@ -7,10 +6,6 @@
 #include "solver/run/sites.h"
 
 #include <dirent.h>
-#include <math.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

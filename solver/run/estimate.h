@@ -3,8 +3,6 @@
 
 #include "solver/run/run.h"
 
-#include <stdio.h>
-
 /* Prints the CPU time and peak memory of a configured run, from trials of the limit with fewer
  * sites and of networks with fewer steps, and the replicates and sites for other errors of the
  * loss; no trial is left. Both are taken to grow linearly with sites, since ranks hardly depend on

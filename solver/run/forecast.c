@@ -1,4 +1,3 @@
-/* Notes of a run that has not begun. */
 #include "solver/run/forecast.h"
 #include "integrators/batch.h"
 #include "integrators/schedule.h"
@@ -6,21 +5,15 @@
 #include "models/engine/node.h"
 #include "solver/run/ensemble.h"
 
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { SITES_PER_REPLICATE = 64 }; /* docs/method.md, section 3 */
 enum { LIVES = 10 }; /* weights of the start that fall to e^-LIVES are forgotten early in a run */
 #define ROUNDED 1e-9 /* of a sum of equal shares */
 
 /* Adds a note and says it at once. */
-static int tell_note(struct run *run, const char *code, const char *group, bool warning,
-                     struct err *err, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
-static int tell_note(struct run *run, const char *code, const char *group, bool warning,
-                     struct err *err, const char *format, ...) {
+__attribute__((format(printf, 6, 7))) static int tell_note(struct run *run, const char *code,
+                                                           const char *group, bool warning,
+                                                           struct err *err, const char *format,
+                                                           ...) {
     char text[NOTES_TEXT];
     va_list list;
     va_start(list, format);
@@ -61,8 +54,8 @@ static int warn_rank(struct run *run, struct err *err) {
                  solver->grow ? "begin again with twice as many sites" : "end",
                  (int)(POPULATION_RANK_LIMIT * least / step));
     return tell_note(run, "bases_grow", "limit", true, err,
-                     "with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; "
-                     "more than %.0f sites keep all normals matched",
+                     "with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; more "
+                     "than %.0f sites keep all normals matched",
                      compresses ? "new inputs at every step"
                                 : network_uncompressed(&run->config.network),
                      P * n, fmin(rows, least), least, parts > 1 ? " in each half" : "", end,
@@ -110,11 +103,10 @@ static int note_axes(struct run *run, struct err *err) {
     if (!run->config.data.file[0] || !data->X || data->n == 1 || data->D == 1 || !keys ||
         strstr(keys, "attention"))
         return CODE_OK;
-    return tell_note(
-        run, "inputs_of_tokens", "", false, err,
-        "X has three axes, so that each input is a sequence of %d tokens of %d numbers; of "
-        "an image make one row of %d numbers, X.reshape(len(X), -1)",
-        data->n, data->D, data->n * data->D);
+    return tell_note(run, "inputs_of_tokens", "", false, err,
+                     "X has three axes, so that each input is a sequence of %d tokens of %d "
+                     "numbers; of an image make one row of %d numbers, X.reshape(len(X), -1)",
+                     data->n, data->D, data->n * data->D);
 }
 
 /* Targets of a file that are read as numbers and look like classes, and classes that look as if
@@ -132,17 +124,15 @@ static int note_targets(struct run *run, struct err *err) {
     if (zeros && ones && zeros + ones == count)
         return tell_note(
             run, "targets_0_1", "", false, err,
-            "all targets are 0 or 1, which loss = %s takes for numbers: outputs begin at "
-            "0, one of the two; -1 and +1 treat them alike, and cross_entropy takes 0 and "
-            "1 for classes",
+            "all targets are 0 or 1, which loss = %s takes for numbers: outputs begin at 0, one of "
+            "the two; -1 and +1 treat them alike, and cross_entropy takes 0 and 1 for classes",
             loss->choice.name);
     int last;
     if (C == 1 && !data->classes && looks_like_classes(data->y, count, &last))
-        return tell_note(
-            run, "targets_count", "", false, err,
-            "all targets are whole numbers up to %d, which loss = %s takes for numbers: if "
-            "they are classes, choose cross_entropy",
-            last, loss->choice.name);
+        return tell_note(run, "targets_count", "", false, err,
+                         "all targets are whole numbers up to %d, which loss = %s takes for "
+                         "numbers: if they are classes, choose cross_entropy",
+                         last, loss->choice.name);
     for (size_t k = 0; k < count && C > 1; k++)
         first += data->numbered ? data->y[k] == 0 : data->y[k * (size_t)C] != 0;
     if (C > 1 && data->classes && !first)
@@ -165,12 +155,11 @@ static int note_decay(struct run *run, struct err *err) {
     }
     if (lives < LIVES - ROUNDED)
         return CODE_OK;
-    return tell_note(
-        run, "weights_decay_fast", "", false, err,
-        "each step takes %g of all weights that decay in full (weight_decay, times the schedule), "
-        "so that of %d steps about the last %d are remembered; in PyTorch it is lr times "
-        "weight_decay, 0.0001 for 0.001 and 0.1",
-        training->weight_decay, updates, last);
+    return tell_note(run, "weights_decay_fast", "", false, err,
+                     "each step takes %g of all weights that decay in full (weight_decay, times "
+                     "the schedule), so that of %d steps about the last %d are remembered; in "
+                     "PyTorch it is lr times weight_decay, 0.0001 for 0.001 and 0.1",
+                     training->weight_decay, updates, last);
 }
 
 /* Says that a plain Adam moves the read-in as all else. It says so where the key is given, too: a
@@ -189,15 +178,14 @@ static int note_read_in(struct run *run, struct err *err) {
     TRY(net_declare(&net, &setup, err));
     if (!net_read_ins(&net))
         return CODE_OK;
-    return tell_note(
-        run, "adam_read_in", "", false, err,
-        "%s has eta0 and eps over sqrt(D) = %.3g for the read-in, as in the tables of the "
-        "papers: [training] adam_read_in = sqrt_D; 1 moves it as all else",
-        mover->choice.name, 1 / factor);
+    return tell_note(run, "adam_read_in", "", false, err,
+                     "%s has eta0 and eps over sqrt(D) = %.3g for the read-in, as in the tables of "
+                     "the papers: [training] adam_read_in = sqrt_D; 1 moves it as all else",
+                     mover->choice.name, 1 / factor);
 }
 
 /* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
- * few for the replicates, of a run without halves, which would measure it (correction.h). */
+ * few for the replicates, of a run without halves, which would measure it (findings.h). */
 static int warn_sites(struct run *run, struct err *err) {
     int replicates = run->config.solver.replicates;
     size_t wanted = (size_t)SITES_PER_REPLICATE * (size_t)replicates;
@@ -214,9 +202,9 @@ static int warn_sites(struct run *run, struct err *err) {
     if (*kinds)
         TRY(tell_note(
             run, "few_sites", "limit", true, err,
-            "too few sites for %d replicates (%s): with %zu or more of each kind biases are "
-            "mostly below half of a standard error, but not in every network; raise them in "
-            "[solver], lower replicates, or let halves = yes measure the bias and take it off",
+            "too few sites for %d replicates (%s): with %zu or more of each kind biases are mostly "
+            "below half of a standard error, but not in every network; raise them in [solver], "
+            "lower replicates, or let halves = yes measure the bias and take it off",
             replicates, kinds, wanted));
     return CODE_OK;
 }

@@ -1,4 +1,3 @@
-/* What a run needs: the bytes of the limit, of the widest network, and of the results. */
 #define _DEFAULT_SOURCE /* getrusage */
 #include "solver/run/memory.h"
 #include "integrators/batch.h"
@@ -8,7 +7,6 @@
 #include "solver/measure/observe.h"
 #include "solver/run/ensemble.h"
 
-#include <math.h>
 #include <sys/resource.h>
 
 /* Bytes of the trajectories of one ensemble: every run; means and errors, once for the largest
@@ -64,7 +62,7 @@ static double measured_bytes(const struct config *config, const struct net *net)
         side = fmax(side, fmax(a, b));
         matrix = fmax(matrix, net->setup.N ? a * b : fmax(of.p + of.q, side) * (of.p + of.q));
     }
-    bool gradients = gradients_wanted(config), apart = net->output.loss_in_cotangent;
+    bool gradients = config_asks_gradients(config), apart = net->output.loss_in_cotangent;
     double numbers = 4 * side; /* a row or two on the host */
     if (output->sharpness)
         numbers = fmax(numbers, 3 * n * n + 2 * R * R);
@@ -154,27 +152,23 @@ struct need {
 
 static int find_need(const struct run *run, struct need *need, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    int replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
-    double bytes, results, weights, sites;
+    bool halves = run->config.solver.halves;
     *need = (struct need){0};
-    if (replicates) {
-        TRY(estimate_bytes(run, 0, replicates, &need->limit, err));
-        TRY(record_bytes(run, 0, replicates, &results, &weights, &sites, err));
-        need->results = results * (run->config.solver.halves ? 3 : 1);
-        need->sites = sites * (run->config.solver.halves ? 3 : 1);
-        need->states = need->limit / ensemble_concurrent(run, 0, replicates) * replicates *
-                       (run->config.solver.halves ? 2 : 1);
-    }
-    for (int i = 0; i < widths->count; i++) {
-        TRY(estimate_bytes(run, widths->value[i], seeds, &bytes, err));
-        TRY(record_bytes(run, widths->value[i], seeds, &results, &weights, &sites, err));
-        need->results += results;
-        need->sites += sites;
+    for (int k = 0; k <= widths->count; k++) {
+        int N = k ? widths->value[k - 1] : 0,
+            runs = k ? run->config.reference.seeds : run->config.solver.replicates;
+        double bytes, results, weights, sites, times = !k && halves ? 3 : 1;
+        if (!runs)
+            continue;
+        TRY(estimate_bytes(run, N, runs, &bytes, err));
+        TRY(record_bytes(run, N, runs, &results, &weights, &sites, err));
+        need->results += results * times;
+        need->sites += sites * times;
         need->weights += weights;
-        need->states += bytes / ensemble_concurrent(run, widths->value[i], seeds) * seeds;
-        if (bytes > need->networks) {
-            need->networks = bytes;
-            need->wide = widths->value[i];
+        need->states += bytes / ensemble_concurrent(run, N, runs) * runs * (times > 1 ? 2 : 1);
+        if (bytes > (k ? need->networks : need->limit)) {
+            *(k ? &need->networks : &need->limit) = bytes;
+            need->wide = N;
         }
     }
     return CODE_OK;
@@ -203,10 +197,10 @@ static int refuse_memory(const struct run *run, const struct need *need, double 
                                                         : "smaller widths";
     if (networks)
         snprintf(wide, sizeof wide, ", mostly for width %d", need->wide);
-    return params_error(&run->params, "solver", "max_memory", err,
-                        "the run would need about %.3g GB%s; try %s, fewer threads, or raise "
-                        "max_memory",
-                        total, wide, remedy);
+    return params_error(
+        &run->params, "solver", "max_memory", err,
+        "the run would need about %.3g GB%s; try %s, fewer threads, or raise max_memory", total,
+        wide, remedy);
 }
 
 double memory_most(void) {
@@ -233,12 +227,11 @@ int memory_check(struct run *run, struct err *err) {
     if (run->config.output.checkpoint > 0)
         log_line(&run->log, "states: at most about %.3g GB on disk",
                  1e-9 * (need.states + need.results));
-    log_line(
-        &run->log,
-        "memory: about %.3g GB for the limit, %.3g GB for networks, %.3g GB of results, beside "
-        "%.3g GB of the program and its data",
-        1e-9 * need.limit, 1e-9 * need.networks, 1e-9 * need.results,
-        1e-9 * (memory_most() + libraries));
+    log_line(&run->log,
+             "memory: about %.3g GB for the limit, %.3g GB for networks, %.3g GB of results, "
+             "beside %.3g GB of the program and its data",
+             1e-9 * need.limit, 1e-9 * need.networks, 1e-9 * need.results,
+             1e-9 * (memory_most() + libraries));
     double most = fmax(need.limit, need.networks), total = 1e-9 * (most + need.results);
     run->config.solver.fixed_point.bytes_left =
         fmax(1, 1e9 * run->config.solver.max_memory - need.limit - need.results) /

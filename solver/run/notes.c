@@ -1,34 +1,19 @@
-/* Notes of a run: how they are found, printed and written. */
 #include "solver/run/notes.h"
 #include "kernels/base/text.h"
 #include "solver/measure/response.h"
-#include "solver/run/condense.h"
-#include "solver/run/correction.h"
-#include "solver/run/stability.h"
+#include "solver/measure/stats.h"
+#include "solver/measure/still.h"
+#include "solver/run/findings.h"
 #include "solver/run/ensemble.h"
-#include "solver/run/at_rest.h"
-#include "solver/run/never_moves.h"
-
-#include <assert.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- the list ---- */
 
 struct note *notes_add(struct notes *notes, const char *code, const char *group, int t,
                        bool warning, struct err *err) {
-    size_t size = ((size_t)notes->count + 1) * sizeof *notes->note;
-    struct note *grown = realloc(notes->note, size), *added;
-    if (!grown) {
-        err_set(err, CODE_SYSTEM, "out of memory: a list of notes");
+    struct note *added = base_grow(&notes->note, &notes->count, sizeof *added, err);
+    if (!added)
         return NULL;
-    }
     assert(strlen(code) < sizeof added->code);
-    notes->note = grown;
-    added = &grown[notes->count++];
     *added = (struct note){.t = t, .warning = warning};
     snprintf(added->code, sizeof added->code, "%s", code);
     snprintf(added->group, sizeof added->group, "%s", group);
@@ -154,14 +139,6 @@ static int find_bias(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-/* The largest of all entries, without sign; it passes over NaN. */
-static double largest_entry(const double *values, size_t size) {
-    double most = 0;
-    for (size_t k = 0; k < size; k++)
-        most = fmax(most, fabs(values[k]));
-    return most;
-}
-
 /* Fixed steps of gradient flow, by their own estimate (integrators/flow.c), in units of the largest
  * f of any run. */
 static int find_coarse(struct run *run, const char *group, const struct record *record,
@@ -172,7 +149,7 @@ static int find_coarse(struct run *run, const char *group, const struct record *
         return CODE_OK;
     for (int r = 0; r < record->runs; r++)
         if (record->steps[r] > 0)
-            most = fmax(most, largest_entry(record_at(record, f, r, 0),
+            most = fmax(most, stats_largest(record_at(record, f, r, 0),
                                             f->size / f->shape[0] * (size_t)record->steps[r]));
     if (error > NOTES_COARSE * most)
         ADD("coarse_steps", group, -1, false,
@@ -303,6 +280,39 @@ static int find_responses(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
+/* Notes what training never moves (solver/measure/still.h), of the runs of width N (0: the limit),
+ * whose record this is, unless it has been said of the same names before. */
+static int find_never_moves(struct run *run, int N, const struct record *record, struct err *err) {
+    static const char *const why[STILL_CAUSES] = {
+        [STILL_READS_NOTHING] = "what is read there is exactly 0 at every step",
+        [STILL_UNANSWERED] = "the gradient is exactly 0 at every step, since nothing that depends "
+                             "on it reaches the loss (experts that no input selects, say)",
+        [STILL_ONE_GATE] = "the gradient is exactly 0 at every step, since one expert is selected, "
+                           "and a softmax over the selected is 1 whatever the logits; a softmax "
+                           "over all has a gradient ([network] softmax_over = all)"};
+    struct net_setup setup = run_setup(run, N, 0);
+    char group[ENSEMBLE_GROUP], text[NOTES_TEXT];
+    struct text_names names;
+    FREED(net_free) struct net net = {0};
+    ensemble_group(group, N);
+    TRY(net_declare(&net, &setup, err));
+    for (int cause = STILL_READS_NOTHING; cause < STILL_CAUSES; cause++) {
+        bool told = false;
+        still_find(record, &net, cause, &names);
+        snprintf(text, sizeof text, "%s never move%s: %s", names.text, names.count > 1 ? "" : "s",
+                 why[cause]);
+        for (int k = 0; k < run->notes.count; k++)
+            told = told || !strcmp(run->notes.note[k].text, text);
+        struct note *note = names.count && !told
+                                ? notes_add(&run->notes, "never_moves", group, -1, false, err)
+                                : NULL;
+        if (note)
+            notes_text(note, "%s", text);
+        TRY(note || !names.count || told ? CODE_OK : err->code);
+    }
+    return CODE_OK;
+}
+
 static bool has_note(const struct notes *notes, const char *code) {
     bool found = false;
     for (int k = 0; k < notes->count; k++)
@@ -325,10 +335,10 @@ int notes_collect(struct run *run, struct err *err) {
     }
     TRY(find_failures(run, err));
     if (run->results.limit.runs && !has_note(&run->notes, "rests"))
-        TRY(never_moves_find(run, 0, &run->results.limit, err));
+        TRY(find_never_moves(run, 0, &run->results.limit, err));
     for (int i = 0; i < run->config.reference.widths.count; i++)
         if (run->results.reference[i].runs)
-            TRY(never_moves_find(run, run->config.reference.widths.value[i],
+            TRY(find_never_moves(run, run->config.reference.widths.value[i],
                                  &run->results.reference[i], err));
     if (!run->results.limit.runs)
         return find_coarse_networks(run, err);
@@ -406,13 +416,11 @@ static int write_list(struct io *io, const struct notes *notes, struct err *err)
     enum { CODE, KIND, GROUP, TEXT, COLUMNS };
     static const char *const name[COLUMNS] = {"code", "kind", "group", "text"};
     FREED(base_free) const char **word = NULL;
-    FREED(base_free) double *t = NULL;
-    FREED(base_free) struct note *copy = NULL;
     if (!count)
         return CODE_OK;
     TRY(base_alloc(&word, COLUMNS * (size_t)count, sizeof *word, err));
-    TRY(base_alloc(&t, (size_t)count, sizeof *t, err));
-    TRY(base_alloc(&copy, (size_t)count, sizeof *copy, err));
+    SCRATCH(double, t, (size_t)count);
+    SCRATCH(struct note, copy, (size_t)count);
     for (int k = 0; k < count; k++) {
         copy[k] = notes->note[k];
         unfold_lines(copy[k].text);

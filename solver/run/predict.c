@@ -8,13 +8,12 @@
 #include "solver/run/recheck.h"
 #include "solver/run/states.h"
 
-#include <string.h>
 #include <unistd.h>
 
 struct prediction {
     const struct run *run; /* that kept its states */
     struct run with;       /* the same with the new inputs in the place of its test inputs */
-    struct record record;
+    struct record record, half[2];
     int N, failed; /* networks that may have no state at the end of the run, since they failed */
 };
 
@@ -60,11 +59,10 @@ static int read_inputs(struct prediction *p, const char *path, struct err *err) 
     const struct int_list *widths = &config->reference.widths;
     if (config->reference.draws == DRAWS_BALANCED && widths->count &&
         widths->value[0] < directions + 1)
-        return err_set(
-            err, CODE_INPUT,
-            "data file %s: with its inputs there are %d directions, and balanced draws need "
-            "N > %d; predict them in parts",
-            path, directions, directions);
+        return err_set(err, CODE_INPUT,
+                       "data file %s: with its inputs there are %d directions, and balanced draws "
+                       "need N > %d; predict them in parts",
+                       path, directions, directions);
     int sites = config->solver.sites / (config->solver.halves ? 2 : 1);
     if (config->solver.replicates && directions > sites)
         return err_set(err, CODE_INPUT,
@@ -138,41 +136,29 @@ static int predict_ensemble(struct prediction *p, int N, int runs, struct err *e
 static int predict_networks(struct prediction *p, const char *result, int N, struct io *io,
                             struct err *err) {
     char group[ENSEMBLE_GROUP];
-    int code;
-    p->record = (struct record){0};
     ensemble_group(group, N);
-    DO(result_failed(result, group, &p->failed, err));
-    DO(predict_ensemble(p, N, p->run->config.reference.seeds, err));
-    DO(io_attribute(io, group, "N", N, err));
-    DO(io_record(io, group, &p->record, NULL, err));
-done:
     record_free(&p->record);
-    return code;
+    TRY(result_failed(result, group, &p->failed, err));
+    TRY(predict_ensemble(p, N, p->run->config.reference.seeds, err));
+    TRY(io_attribute(io, group, "N", N, err));
+    return io_record(io, group, &p->record, err);
 }
 
 /* The replicates, and where the run has halves these, too, which take the bias off. */
-static int predict_limit(const struct prediction *p, struct io *io, struct err *err) {
-    struct prediction whole = *p;
-    struct record halves[2] = {0};
+static int predict_limit(struct prediction *p, struct io *io, struct err *err) {
     bool split = p->run->config.solver.halves;
-    int replicates = p->run->config.solver.replicates, code;
-    whole.record = (struct record){0};
-    DO(predict_ensemble(&whole, 0, replicates, err));
+    int replicates = p->run->config.solver.replicates;
+    TRY(predict_ensemble(p, 0, replicates, err));
     for (int k = 0; k < (split ? 2 : 0); k++) {
         const struct run run = recheck_half(p->run, k + 1);
         struct prediction half = {.run = &run, .with = recheck_half(&p->with, k + 1)};
-        code = predict_ensemble(&half, 0, replicates, err);
-        halves[k] = half.record;
-        DO(code);
+        int code = predict_ensemble(&half, 0, replicates, err);
+        p->half[k] = half.record;
+        TRY(code);
     }
     if (split)
-        DO(record_set_half(&whole.record, halves, err));
-    DO(io_record(io, "limit", &whole.record, NULL, err));
-done:
-    record_free(&whole.record);
-    record_free(&halves[0]);
-    record_free(&halves[1]);
-    return code;
+        TRY(record_set_half(&p->record, p->half, err));
+    return io_record(io, "limit", &p->record, err);
 }
 
 int predict_run(struct run *run, const char *result, const char *path, const char *output,
@@ -195,6 +181,9 @@ done:
     if (code && io.partial)
         unlink(io.partial);
     io_close(&io);
+    record_free(&p.record);
+    record_free(&p.half[0]);
+    record_free(&p.half[1]);
     coordinates_free(&p.with.inputs);
     data_free(&p.with.data);
     return code;

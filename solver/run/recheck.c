@@ -1,4 +1,3 @@
-/* The limit again: at a third of the tolerance, and in halves of its sites. */
 #include "solver/run/ensemble.h"
 #include "models/engine/net.h"
 #include "solver/run/recheck.h"

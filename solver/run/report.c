@@ -1,14 +1,8 @@
-/* What the user reads at the end: the loss of the limit beside the networks, and whether a handful
- * of experts carries the average. */
 #include "solver/run/report.h"
-#include "solver/run/condense.h"
-#include "solver/run/at_rest.h"
+#include "solver/run/findings.h"
 #include "solver/measure/stats.h"
 
 #include <gsl/gsl_cdf.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 int report_times(int T, int time[REPORT_TIMES]) {
     static const double share[REPORT_TIMES] = {0, 0.1, 0.25, 0.5, 0.75, 1};
@@ -29,11 +23,10 @@ void report_number(int width, int digits, double x) {
 }
 
 void report_fit(int degrees) {
-    printf(
-        "chi^2 says how well a + b/N fits the widths, with %d degree%s of freedom: it is above "
-        "%.1f for\none good fit in twenty. The rows of a column share their networks, so that they "
-        "are no\nindependent tests.\n",
-        degrees, degrees > 1 ? "s" : "", gsl_cdf_chisq_Qinv(0.05, degrees));
+    printf("chi^2 says how well a + b/N fits the widths, with %d degree%s of freedom: it is above "
+           "%.1f for\none good fit in twenty. The rows of a column share their networks, so that "
+           "they are no\nindependent tests.\n",
+           degrees, degrees > 1 ? "s" : "", gsl_cdf_chisq_Qinv(0.05, degrees));
 }
 
 static void print_cell(double mean, double half) {
@@ -101,14 +94,6 @@ done:
     return code;
 }
 
-/* The largest of all entries, without sign. */
-static double largest_entry(const double *values, size_t size) {
-    double most = 0;
-    for (size_t k = 0; k < size; k++)
-        most = fmax(most, fabs(values[k])); /* passes over NaN */
-    return most;
-}
-
 int report_tolerance(const struct run *run, struct err *err) {
     const struct record *record = &run->results.limit;
     const struct series *f = record_find(record, "f"), *loss = record_find(record, "loss");
@@ -118,11 +103,11 @@ int report_tolerance(const struct run *run, struct err *err) {
         return CODE_OK;
     TRY(record_average(record, "f", &mean, &se, err));
     if (record_tolerance(record, f, mean)) {
-        double f_most = largest_entry(mean, f->size);
+        double f_most = stats_largest(mean, f->size);
         record_tolerance(record, loss, se);
         printf("tolerance: with a third of it the loss changes by up to %.2g and f by up to %.2g "
                "(replicate 0); the intervals contain this\n",
-               largest_entry(se, loss->size), f_most);
+               stats_largest(se, loss->size), f_most);
     }
     return CODE_OK;
 }

@@ -12,14 +12,10 @@
 #include "solver/run/memory.h"
 #include "solver/run/sites.h"
 #include "solver/run/states.h"
-#include "solver/settings/matrices.h"
+#include "solver/settings/names.h"
 #include "kernels/base/text.h"
 
-#include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 int run_configure(struct run *run, const char *file, int overrides, char *const *override,
                   struct err *err) {
@@ -104,13 +100,12 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
 
 static int write_batches(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
-    FREED(base_free) int *index = NULL;
     int T = training->steps, P = training->batches.size;
     FREED(batch_free) struct batch batch = {0};
     if (!P)
         return CODE_OK;
     TRY(batch_init(&batch, training, run->data.P, err));
-    TRY(base_alloc(&index, (size_t)T * (size_t)P, sizeof *index, err));
+    SCRATCH(int, index, (size_t)T *(size_t)P);
     for (int t = 0; t < T; t++)
         batch_at(&batch, t, index + (size_t)t * (size_t)P);
     TRY(io_batches(&run->io, index, T, P, err));

@@ -4,7 +4,6 @@
 #include "solver/files/io.h"
 #include "solver/run/notes.h"
 #include "solver/settings/config.h"
-#include <signal.h>
 
 /* Which part of a larger job a run is. */
 struct run_share {
@@ -44,7 +43,7 @@ struct run {
     struct run_results results;
     struct err failed;    /* the first on this rank that ends the run; code 0: none */
     struct notes notes;   /* what is to be said of it all */
-    bool gates_unbounded; /* condense.h */
+    bool gates_unbounded; /* findings.h */
     double steep;         /* likewise */
     int place;            /* the number of the run that failed, counted through all ensembles */
 };

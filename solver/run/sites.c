@@ -1,13 +1,9 @@
-/* Sites of the limit that the program chooses. */
 #include "solver/run/sites.h"
 #include "kernels/array/dist.h"
 #include "kernels/base/text.h"
 #include "solver/run/forecast.h"
 #include "solver/run/memory.h"
 #include "solver/run/recheck.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum { KINDS = 3, NUMBERS = 80 };
 static const char *const kind[KINDS] = {"sites", "expert_sites", "unit_sites"};

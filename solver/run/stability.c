@@ -1,8 +1,5 @@
-/* The edge of stability, told by the variance of f over networks. */
-#include "solver/run/stability.h"
+#include "solver/run/findings.h"
 #include "solver/measure/stats.h"
-
-#include <math.h>
 
 /* A standard deviation below this share of rms f tells nothing. */
 static const double least = 1e-6;
@@ -55,15 +52,14 @@ static void log_variance(const struct record *record, const double *sum, int tim
 int stability_exponent(const struct run *run, int first, int end, double *exponent, double *se,
                        struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    FREED(base_free) double *sum = NULL, *now = NULL;
     double mean[INT_LIST_MAX], error[INT_LIST_MAX];
     int n = widths->count, runs = run->config.reference.seeds, times = 0, told = first;
     size_t each = (size_t)runs + 1;
     *exponent = *se = NAN;
     if (n < 2)
         return CODE_OK;
-    TRY(base_alloc(&sum, each * (size_t)n, sizeof *sum, err));
-    TRY(base_alloc(&now, each * (size_t)n, sizeof *now, err));
+    SCRATCH(double, sum, each *(size_t)n);
+    SCRATCH(double, now, each *(size_t)n);
     for (int t = first; t < end; t++) {
         bool tells = true;
         for (int i = 0; i < n; i++) {

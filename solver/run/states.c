@@ -1,4 +1,3 @@
-/* States on disk (states.h). */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/run/states.h"
 #include "integrators/schedule.h"
@@ -9,9 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -158,11 +154,10 @@ static int compare_keys(const struct run *run, const char *path, const char *ini
         TRY(value_in(other, section, key, &found, err));
         const char *kept = was ? value : found;
         if (!found || !same_value(value, found))
-            return params_error(&run->params, section, key, err,
-                                "the state %s was made %s %s%s%s and cannot go on with anything "
-                                "else",
-                                path, kept ? "with" : "without", key, kept ? " = " : "",
-                                kept ? kept : "");
+            return params_error(
+                &run->params, section, key, err,
+                "the state %s was made %s %s%s%s and cannot go on with anything else", path,
+                kept ? "with" : "without", key, kept ? " = " : "", kept ? kept : "");
     }
     return CODE_OK;
 }
@@ -187,11 +182,11 @@ static int judge_head(const struct run *run, const char *path, const struct head
                             "the state %s is of a run of %d steps, which can only become longer",
                             path, found->T);
     if (found->T != mine->T && schedule_follows_steps(training))
-        return params_error(&run->params, "training", "schedule", err,
-                            "the rate falls to the end of the run, so that one of %d steps is not "
-                            "the beginning of one of %d: a run that is to become longer needs "
-                            "schedule_steps from the start",
-                            found->T, mine->T);
+        return params_error(
+            &run->params, "training", "schedule", err,
+            "the rate falls to the end of the run, so that one of %d steps is not the beginning of "
+            "one of %d: a run that is to become longer needs schedule_steps from the start",
+            found->T, mine->T);
     return CODE_OK;
 }
 
@@ -199,7 +194,7 @@ static int judge_head(const struct run *run, const char *path, const struct head
 
 /* folder/mup_N0064_0003.state; of halves mup_half1_0003.state */
 static int path_of(char **path, const struct run *run, int N, int r, struct err *err) {
-    char name[96], width[16] = "limit", side[sizeof run->share.prefix];
+    char width[16] = "limit", side[sizeof run->share.prefix];
     snprintf(side, sizeof side, "%s", run->share.prefix);
     if (strchr(side, '/'))
         *strchr(side, '/') = '_';
@@ -207,25 +202,15 @@ static int path_of(char **path, const struct run *run, int N, int r, struct err 
         snprintf(width, sizeof width, "N%04d", N);
     else if (run->config.half)
         snprintf(width, sizeof width, "half%d", run->config.half);
-    snprintf(name, sizeof name, "%s%s_%04d%s", side, width, r, suffix);
-    size_t size = strlen(run->states.folder) + strlen(name) + 2;
-    TRY(base_alloc(path, size, 1, err));
-    snprintf(*path, size, "%s/%s", run->states.folder, name);
-    return CODE_OK;
+    return base_print(path, err, "%s/%s%s_%04d%s", run->states.folder, side, width, r, suffix);
 }
 
 static int ini_path(char **path, const char *folder, struct err *err) {
-    size_t size = strlen(folder) + sizeof "/ini";
-    TRY(base_alloc(path, size, 1, err));
-    snprintf(*path, size, "%s/ini", folder);
-    return CODE_OK;
+    return base_print(path, err, "%s/ini", folder);
 }
 
 static int folder_of(char **folder, const char *output, struct err *err) {
-    size_t size = strlen(output) + sizeof suffix;
-    TRY(base_alloc(folder, size, 1, err));
-    snprintf(*folder, size, "%s%s", output, suffix);
-    return CODE_OK;
+    return base_print(folder, err, "%s%s", output, suffix);
 }
 
 int states_ini(char **ini, const char *output, struct err *err) {
@@ -292,14 +277,12 @@ static int open_state(struct archive *archive, const struct run *run, const char
 static int check_state(const struct run *run, int N, int r, struct err *err) {
     struct state state = {.N = N, .r = r};
     struct archive archive = {0};
-    char *path;
-    TRY(path_of(&path, run, N, r, err));
+    FREED(base_free) char *path = NULL;
     int code = CODE_OK;
+    TRY(path_of(&path, run, N, r, err));
     if (!access(path, F_OK))
         code = open_state(&archive, run, path, &state, err);
-    code = archive_close(&archive, code, err);
-    free(path);
-    return code;
+    return archive_close(&archive, code, err);
 }
 
 static int check_all(const struct run *run, struct err *err) {
@@ -358,12 +341,11 @@ int states_share(struct run *run, struct err *err) {
 }
 
 static void remove_folder(const struct run *run) {
-    char *path;
+    FREED(base_free) char *path = NULL;
     struct err ignored;
     if (ini_path(&path, run->states.folder, &ignored))
         return;
     unlink(path);
-    free(path);
     rmdir(run->states.folder);
 }
 
@@ -403,7 +385,8 @@ int state_archive(const struct state *state, struct archive *archive, struct err
 
 int states_find(const struct run *run, struct state *state, struct err *err) {
     struct archive archive = {0};
-    char *path;
+    FREED(base_free) char *path = NULL;
+    int code = CODE_OK;
     state->steps = 0;
     if (!run->states.folder || !run->states.resume)
         return CODE_OK;
@@ -411,14 +394,11 @@ int states_find(const struct run *run, struct state *state, struct err *err) {
     bool exists = !access(path, F_OK);
     if (state->shared)
         dist_broadcast(&exists, sizeof exists, 0);
-    int code = CODE_OK;
     if (exists)
         code = open_state(&archive, run, path, state, err);
     if (exists && !code)
         code = state_archive(state, &archive, err);
-    code = archive_close(&archive, code, err);
-    free(path);
-    return code;
+    return archive_close(&archive, code, err);
 }
 
 int states_keep(const struct run *run, const struct state *state, struct err *err) {

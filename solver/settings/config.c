@@ -1,9 +1,9 @@
 /* What one run of the limit or of a network needs, out of the settings. */
 #include "kernels/array/profile.h"
 #include "solver/settings/config.h"
+#include "solver/settings/param_keys.h"
 
-#include <math.h>
-#include <string.h>
+const char *const config_lines[CONFIG_LINES] = {"init", "rates", "eps", "decays"};
 
 int config_coordinates(const struct config *config, const struct data *data,
                        struct coordinates *inputs, struct err *err) {
@@ -20,18 +20,16 @@ const struct backend *config_backend(const struct config *config, int N) {
     return config->split.name ? &config->split : backend;
 }
 
-/* Whether something is written of the gradient of one term (solver/measure/gradients.h). */
-static bool finds_gradients(const struct config *config) {
+bool config_asks_gradients(const struct config *config) {
     const struct output_settings *output = &config->output;
-    return output->tangent || output->gradients || output->sharpness ||
+    return output->tangent || output->gradients ||
            (output->spectra && strstr(output->spectra, "tangent"));
 }
 
 const char *config_no_responses(const struct training *training) {
     return training->optimizer->matrices && training->muon.way == MUON_EXACT
                ? "muon = exact raises directions of any size to one, also those that a shift "
-                 "makes; "
-                 "newton_schulz has responses"
+                 "makes; newton_schulz has responses"
                : NULL;
 }
 
@@ -55,10 +53,10 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
                               const struct coordinates *inputs) {
     return (struct net_setup){
         .network = &config->network,
-        .init = &config->init,
-        .rates = &config->rates,
-        .eps = &config->eps,
-        .decays = &config->decays,
+        .init = &config->lines[LINES_INIT],
+        .rates = &config->lines[LINES_RATES],
+        .eps = &config->lines[LINES_EPS],
+        .decays = &config->lines[LINES_DECAYS],
         .backend = profile_backend(config_backend(config, N)),
         .N = N,
         .limit.sites = config->solver.sites,
@@ -88,7 +86,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .measure.no_inputs = config->output.inputs == INPUTS_NONE,
         .measure.router = config->output.router,
         .measure.experts = config->output.experts,
-        .measure.apart = finds_gradients(config),
+        .measure.apart = config_asks_gradients(config) || config->output.sharpness,
         .training.stages = integrator_of(&config->training)->stages,
         .training.optimizer = config->training.optimizer,
         .training.rest_optimizer = config->training.muon.rest_optimizer,
@@ -111,4 +109,52 @@ struct net_setup config_declare(const struct config *config, int N) {
     setup.data.tests = 0;
     setup.data.token = setup.data.V ? &token : NULL;
     return setup;
+}
+
+/* The number of a key of [network]; false: it has no effect on this network. */
+static bool number_of(const struct config *config, const struct params *params, const char *key,
+                      double *out) {
+    const struct param_section *s = params->sections;
+    while (strcmp(s->name, "network") != 0)
+        s++;
+    for (const struct param_row *row = s->rows; row < s->rows + s->count; row++) {
+        const char *slot = (const char *)config + s->offset + row->offset;
+        if (strcmp(row->key, key) != 0)
+            continue;
+        *out = row->type == PARAM_INT ? *(const int *)slot : *(const double *)slot;
+        return row_used(s, row, param_values(params, s));
+    }
+    return false;
+}
+
+static int settle_factor(const struct config *config, const struct params *params,
+                         const char *section, struct factor *factor, int P, int D,
+                         struct err *err) {
+    for (int k = 0; k < FACTOR_QUANTITIES; k++) {
+        const struct factor_quantity *quantity = &factor_quantities[k];
+        double number = strcmp(quantity->name, "P") ? D : P, times;
+        if (factor->powers[k] == 0)
+            continue;
+        if (*quantity->key && !number_of(config, params, quantity->key, &number))
+            return params_error(params, section, factor->name, err,
+                                "this network has no %s, the %s ([network] %s): take it out",
+                                quantity->name, quantity->doc, quantity->key);
+        times = pow(number, factor->powers[k]);
+        if (times == 0 || !isfinite(factor->factor * times))
+            return params_error(params, section, factor->name, err,
+                                "%s = %g to the power %g is beyond the range of numbers",
+                                quantity->name, number, factor->powers[k]);
+        factor->factor *= times;
+        factor->powers[k] = 0; /* it is in the factor now */
+    }
+    return CODE_OK;
+}
+
+int config_factors(struct config *config, const struct params *params, int P, int D,
+                   struct err *err) {
+    for (int k = 0; k < CONFIG_LINES; k++)
+        for (int i = 0; i < config->lines[k].count; i++)
+            TRY(settle_factor(config, params, config_lines[k], &config->lines[k].factor[i], P, D,
+                              err));
+    return CODE_OK;
 }

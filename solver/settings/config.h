@@ -75,6 +75,10 @@ struct config_others {
     bool limit;
 };
 
+/* Sections of lines NAME = FACTOR, one for a matrix. */
+enum config_lines { LINES_INIT, LINES_RATES, LINES_EPS, LINES_DECAYS, CONFIG_LINES };
+extern const char *const config_lines[CONFIG_LINES];
+
 struct config {
     struct network network;
     struct data_settings data;
@@ -82,7 +86,7 @@ struct config {
     struct solver_settings solver;
     struct reference_settings reference;
     struct output_settings output;
-    struct factor_list rates, init, eps, decays; /* of matrices, by name */
+    struct factor_list lines[CONFIG_LINES]; /* of [init], ...: of matrices, by name */
     struct data_shape shape;
     struct config_others others;
     bool only_told;       /* a description: that the limit does not exist is no error */
@@ -103,6 +107,9 @@ static inline int config_some_width(const struct config *config) {
     return widths->count ? widths->value[0] : config->others.width;
 }
 
+/* The keys of [data]. */
+extern const struct param_row config_data_rows[];
+extern const size_t config_data_rows_count;
 /* The sections in the order of the file; *count of them. The caller frees the array. */
 int config_sections(struct param_section **sections, size_t *count, struct err *err);
 /* The data set, with test inputs: drawn, or read (a path in the ini is relative to the ini's
@@ -135,6 +142,8 @@ int config_check(const struct config *config, const struct params *params, int K
 /* The part of it that asks whether a key has an effect: CODE_INPUT for one that has none and is not
  * at its default. */
 int config_keys_check(const struct config *config, const struct params *params, struct err *err);
+/* Whether tangent kernels or gradients are measured, not the sharpness alone. */
+bool config_asks_gradients(const struct config *config);
 /* The backend of networks of width N, or (0) of the limit. It outlives the nets. */
 const struct backend *config_backend(const struct config *config, int N);
 /* The setup of one run: N = 0 and a replicate of the limit, or a width and a seed. */

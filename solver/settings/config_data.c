@@ -2,18 +2,11 @@
  * Sources other than files first say how large their data are (plan), which is checked, and are
  * drawn then. */
 #define _XOPEN_SOURCE 700
-#include "solver/settings/config_data.h"
 #include "kernels/base/text.h"
 #include "solver/settings/config.h"
 #include "solver/data/corpus.h"
 #include "solver/data/data_file.h"
-#include "solver/data/label_noise.h"
 #include "solver/data/tokens.h"
-#include "solver/data/truth.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct sequences sequences_of(const struct data_settings *settings) {
     return (struct sequences){.kind = settings->source == SOURCE_MARKOV ? SEQUENCE_MARKOV
@@ -91,9 +84,9 @@ static int check_sequences(const struct config *config, const struct params *par
     if (settings->source != SOURCE_MODULAR && settings->tokens < 2)
         return params_error(params, "data", "tokens", err, "source = %s needs at least 2", source);
     if (settings->source == SOURCE_COPY && settings->tokens % 2)
-        return params_error(params, "data", "tokens", err,
-                            "must be even: half are letters, half a separator and the letters "
-                            "again but the last");
+        return params_error(
+            params, "data", "tokens", err,
+            "must be even: half are letters, half a separator and the letters again but the last");
     if (settings->source == SOURCE_MODULAR && settings->tests && settings->inputs >= pairs)
         return params_error(params, "data", "test_inputs", err,
                             "all %.0f pairs are trained on; try fewer inputs", pairs);
@@ -163,11 +156,11 @@ static int check_size(const struct config *config, const struct params *params,
                    (is_sequences(&config->data) ? tokens_bytes(&sequences) : 0);
     if (1e-9 * bytes <= config->solver.max_memory)
         return CODE_OK;
-    return params_error(
-        params, "solver", "max_memory", err,
-        "the inputs alone would need about %.3g GB; try fewer inputs%s or a smaller "
-        "%s, or raise max_memory",
-        1e-9 * bytes, sizes->n > 1 ? ", fewer tokens" : "", remedy[config->data.source]);
+    return params_error(params, "solver", "max_memory", err,
+                        "the inputs alone would need about %.3g GB; try fewer inputs%s or a "
+                        "smaller %s, or raise max_memory",
+                        1e-9 * bytes, sizes->n > 1 ? ", fewer tokens" : "",
+                        remedy[config->data.source]);
 }
 
 /* Labels, and what suits the numbers of inputs. */
@@ -319,7 +312,7 @@ static int make_wrong(const struct config *config, const struct params *params, 
         return params_error(params, "data", "label_noise", err,
                             "the targets are numbers, neither classes nor +1 and -1; sources with "
                             "a law have the key noise, and to y of a file it is added there");
-    label_noise_apply(data, wrong->share, wrong->seed);
+    data_make_wrong(data, wrong->share, wrong->seed);
     if (data->truth && !data->tests)
         data->truth->floor = NAN;
     return CODE_OK;

@@ -1,5 +1,4 @@
 /* The keys of section [data]. */
-#include "solver/settings/config_data.h"
 #include "solver/settings/config.h"
 
 #define OFFSET(field) offsetof(struct data_settings, field)
@@ -22,21 +21,21 @@ const struct param_row config_data_rows[] = {
      "drawn anew."},
     {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
      "source=gaussian|multi_index|markov|copy|modular|text|power_law",
-     "Number of test inputs, which are not trained on: further draws, or windows of "
-     "what is held out. A file has them as X_test and y_test."},
+     "Number of test inputs, which are not trained on: further draws, or windows of what is held "
+     "out. A file has them as X_test and y_test."},
     {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
      "source=gaussian|multi_index|power_law", "Dimension D of an input, or of each of its tokens."},
     {"tokens", PARAM_INT, OFFSET(tokens), "1", 1, 10000, NULL, "source=gaussian|markov|copy|text",
-     "Number n of tokens of an input. Of copy these are n/2 letters, the separator, and all "
-     "of the letters but the last."},
+     "Number n of tokens of an input. Of copy these are n/2 letters, the separator, and all of the "
+     "letters but the last."},
     {"vocabulary", PARAM_INT, OFFSET(vocabulary), "0", 0, 100000, NULL,
      "source=file|markov|copy|modular|text",
-     "Number of letters; copy and modular have one token more. With a file it is the number V "
-     "of tokens, and 0 takes what the file says or has. Of a text these are the most frequent "
+     "Number of letters; copy and modular have one token more. With a file it is the number V of "
+     "tokens, and 0 takes what the file says or has. Of a text these are the most frequent "
      "letters, all others being the last token, and 0 takes all."},
     {"sharpness", PARAM_REAL, OFFSET(sharpness), "1", 0, 100, NULL, "source=markov",
-     "Standard deviation of the logits of the Markov chain: the probabilities of the next "
-     "letter are the softmax of sharpness times standard normals."},
+     "Standard deviation of the logits of the Markov chain: the probabilities of the next letter "
+     "are the softmax of sharpness times standard normals."},
     {"spectrum_decay", PARAM_REAL, OFFSET(law.spectrum), "1", 0, 100, NULL, "source=power_law",
      "Exponent a of the variances of the inputs along direction i, i^-a."},
     {"target_decay", PARAM_REAL, OFFSET(law.target), "1", 0, 100, NULL, "source=power_law",
@@ -53,16 +52,15 @@ const struct param_row config_data_rows[] = {
      "Seed of the random inputs and targets."},
     {"label_noise", PARAM_REAL, OFFSET(wrong.share), "0", 0, 1, NULL, NULL,
      "Probability with which the target of a training input is wrong on purpose: another class, "
-     "all "
-     "being equally likely, or the other sign. Test targets stay right."},
+     "all being equally likely, or the other sign. Test targets stay right."},
     {"label_noise_seed", PARAM_SEED, OFFSET(wrong.seed), "1", 0, 0, NULL, NULL,
      "Seed of which targets label_noise makes wrong, and how."},
     {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file|text",
      "Path of the data file or the text, relative to the folder of the ini that names it."},
     {"weight", PARAM_TEXT, OFFSET(weight), "", 0, 0, NULL, "source=file",
-     "Name of the array of the data file that says how often each input "
-     "counts in the loss, relative to the others; test inputs count by NAME_test where the file "
-     "has it. Empty: all inputs count once."},
+     "Name of the array of the data file that says how often each input counts in the loss, "
+     "relative to the others; test inputs count by NAME_test where the file has it. Empty: all "
+     "inputs count once."},
     {"unit", PARAM_CHOICE, OFFSET(text.unit), "characters", 0, 0, "characters bytes", "source=text",
      "What a letter of a text is.\n"
      "  characters: a character of UTF-8\n"

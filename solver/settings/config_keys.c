@@ -3,10 +3,7 @@
 #include "kernels/base/text.h"
 #include "solver/settings/config.h"
 #include "integrators/anderson.h"
-#include "solver/settings/config_data.h"
 #include "solver/settings/row.h"
-
-#include <string.h>
 
 #define ROWS(rows) rows, sizeof rows / sizeof *rows
 
@@ -15,8 +12,7 @@ static const struct param_row solver_rows[] = {
     {"method", PARAM_CHOICE, OFFSET(method), "march", 0, 0, "march fixed_point", NULL,
      "Method that computes the limit.\n"
      "  march: once forward in time (docs/method.md)\n"
-     "  fixed_point: repeated sweeps until two-time kernels and responses agree "
-     "(docs/methods.md)"},
+     "  fixed_point: repeated sweeps until two-time kernels and responses agree (docs/methods.md)"},
     {"sites", PARAM_INT, OFFSET(sites), "2048", 8, SITES_MOST, "auto", NULL,
      "Number S of Monte Carlo samples (sites) of each hidden population.\n"
      "  auto: 2048, and where these are too few for the bases of the limit once more with twice "
@@ -28,13 +24,12 @@ static const struct param_row solver_rows[] = {
      "Number of Monte Carlo samples (sites) of the hidden units of an expert, in a limit of "
      "infinitely many."},
     {"replicates", PARAM_INT, OFFSET(replicates), "8", 0, 100000, NULL, NULL,
-     "Number of independent runs of the limit, for its error bars. 0 trains finite networks "
-     "only."},
+     "Number of independent runs of the limit, for its error bars. 0 trains finite networks only."},
     {"draws", PARAM_CHOICE, OFFSET(draws), "sobol", 0, 0, "normal sobol", "method=march",
      "How the normal random numbers of the limit are drawn.\n"
      "  normal: independently\n"
-     "  sobol: the first 40 of each site from scrambled points that fill space evenly, as those "
-     "of Sobol: errors are smaller by a factor of 1 to 10"},
+     "  sobol: the first 40 of each site from scrambled points that fill space evenly, as those of "
+     "Sobol: errors are smaller by a factor of 1 to 10"},
     {"halves", PARAM_CHOICE, OFFSET(halves), "no", 0, 0, "no yes", NULL,
      "Whether the bias of order 1/sites is removed.\n"
      "  no: it is left. At the sites of data/ it was up to .2 errors of 8 replicates in dense "
@@ -46,13 +41,13 @@ static const struct param_row solver_rows[] = {
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "Seed of all random weights, of the limit and of the networks."},
     {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
-     "Share of a row's size (rms) below which what is new in it is dropped from the limit. "
-     "The error of f is a few hundredths of it where training is stable."},
+     "Share of a row's size (rms) below which what is new in it is dropped from the limit. The "
+     "error of f is a few hundredths of it where training is stable."},
     {"check_tolerance", PARAM_CHOICE, OFFSET(check_tolerance), "no", 0, 0, "no yes", NULL,
      "Whether the error that tolerance makes is measured.\n"
      "  no: it is not\n"
-     "  yes: the first replicate runs again at a third of tolerance, and all errors contain "
-     "the difference"},
+     "  yes: the first replicate runs again at a third of tolerance, and all errors contain the "
+     "difference"},
     {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
      "Device that does the computation.\n"
      "  cpu: the processor\n"
@@ -64,17 +59,16 @@ static const struct param_row solver_rows[] = {
      "Largest memory in GB that a run may need by its estimate, above which it is refused."},
     {"fp_tolerance", PARAM_REAL, OFFSET(fixed_point.tolerance), "1e-4", 1e-13, 1, NULL,
      "method=fixed_point",
-     "Largest relative change of a kernel in the last sweep, at which the fixed point is "
-     "reached."},
+     "Largest relative change of a kernel in the last sweep, at which the fixed point is reached."},
     {"max_sweeps", PARAM_INT, OFFSET(fixed_point.max_sweeps), "200", 1, 100000, NULL,
      "method=fixed_point", "Largest number of sweeps, after which the run fails."},
     {"damping", PARAM_REAL, OFFSET(fixed_point.damping), "1", 1e-3, 1, NULL, "method=fixed_point",
-     "Share of the new kernels in the mixture with the old ones after each sweep. 1 does not "
-     "damp, and the sweeps then end exactly (docs/methods.md)."},
+     "Share of the new kernels in the mixture with the old ones after each sweep. 1 does not damp, "
+     "and the sweeps then end exactly (docs/methods.md)."},
     {"anderson", PARAM_INT, OFFSET(fixed_point.anderson), "0", 0, ANDERSON_DEPTH, NULL,
      "method=fixed_point",
-     "Number of earlier sweeps in Anderson's mixing, which begins once changes are small. 0 "
-     "mixes by damping alone."},
+     "Number of earlier sweeps in Anderson's mixing, which begins once changes are small. 0 mixes "
+     "by damping alone."},
     {"sweep_draws", PARAM_CHOICE, OFFSET(fixed_point.draws), "common", 0, 0, "common fresh",
      "method=fixed_point",
      "Random numbers of the sweeps.\n"
@@ -82,8 +76,8 @@ static const struct param_row solver_rows[] = {
      "  fresh: new ones in every sweep"},
     {"jitter", PARAM_REAL, OFFSET(fixed_point.jitter), "1e-8", 1e-15, 1e-3, NULL,
      "method=fixed_point",
-     "Smallest pivot of a kernel divided by its diagonal element. Smaller pivots are raised "
-     "to it."},
+     "Smallest pivot of a kernel divided by its diagonal element. Smaller pivots are raised to "
+     "it."},
     {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, NULL,
      "Shift of the fields by which responses are measured, in the fixed point or with [output] "
      "responses. 0 takes 1e-3, or 0.2 where relu or a selection jumps at single sites (in the "
@@ -102,8 +96,8 @@ static const struct param_row reference_rows[] = {
     {"draws", PARAM_CHOICE, OFFSET(draws), "iid", 0, 0, "iid balanced", NULL,
      "How the initial weights of the networks are drawn.\n"
      "  iid: independently\n"
-     "  balanced: with W1^T W1 = N I and |w|^2 = N, which varies less over seeds and has the "
-     "same limit"},
+     "  balanced: with W1^T W1 = N I and |w|^2 = N, which varies less over seeds and has the same "
+     "limit"},
     {"centre", PARAM_CHOICE, OFFSET(centre), "yes", 0, 0, "no yes", NULL,
      "Output that networks are trained with and that is recorded.\n"
      "  no: f\n"
@@ -119,8 +113,8 @@ static const struct param_row reference_rows[] = {
      "effective part.\n"
      "  no: it is not\n"
      "  yes: it is, at every measured time\n"
-     "  alignment: it is, and of networks the parts over the size of the entries of the matrix "
-     "and of its input are measured, too"},
+     "  alignment: it is, and of networks the parts over the size of the entries of the matrix and "
+     "of its input are measured, too"},
 };
 #undef OFFSET
 
@@ -138,19 +132,19 @@ static const struct param_row output_rows[] = {
      "  no: they are not\n"
      "  yes: of every matrix between populations, at about three times the cost of the limit"},
     {"kernels_of", PARAM_TEXT, OFFSET(kernels_of), "", 0, 0, NULL, NULL,
-     "Names of further rows whose kernels are written. dmft-solve --help NETWORK lists the "
-     "names; g_NAME is the cotangent of NAME."},
+     "Names of further rows whose kernels are written. dmft-solve --help NETWORK lists the names; "
+     "g_NAME is the cotangent of NAME."},
     {"fields", PARAM_TEXT, OFFSET(fields), "", 0, 0, NULL, NULL,
-     "Names of rows whose distribution over sites is written: quantiles, moments and single "
-     "sites. dmft-solve --help NETWORK lists the names."},
+     "Names of rows whose distribution over sites is written: quantiles, moments and single sites. "
+     "dmft-solve --help NETWORK lists the names."},
     {"fields_at", PARAM_INTS, OFFSET(fields_at), "", 0, 1e9, NULL, NULL,
-     "Times t at which these distributions are written, ascending. An empty list takes the "
-     "first and the last."},
+     "Times t at which these distributions are written, ascending. An empty list takes the first "
+     "and the last."},
     {"field_sites", PARAM_INT, OFFSET(field_sites), "64", 0, 1e6, NULL, NULL,
      "Number of sites of the first replicate whose values are written one by one."},
     {"weights", PARAM_CHOICE, OFFSET(weights), "none", 0, 0, "none initial final both all", NULL,
-     "Measured times at which the weight matrices of the networks are written, as the network "
-     "uses them.\n"
+     "Measured times at which the weight matrices of the networks are written, as the network uses "
+     "them.\n"
      "  none: never\n"
      "  initial: at the first\n"
      "  final: at the last\n"
@@ -167,8 +161,7 @@ static const struct param_row output_rows[] = {
      "Whether gradients are measured apart.\n"
      "  no: gradient kernels are of the gradient that training has\n"
      "  yes: gradient kernels of the outputs, of the loss of the task and of each penalty; norms "
-     "of "
-     "these gradients and cosines between them, of each matrix too"},
+     "of these gradients and cosines between them, of each matrix too"},
     {"sharpness", PARAM_CHOICE, OFFSET(sharpness), "none", 0, 0, "none sum blocks", NULL,
      "Whether the largest eigenvalue of the Gauss-Newton matrix is measured, its distance to the "
      "edge of stability, and the noise of gradients.\n"
@@ -178,16 +171,15 @@ static const struct param_row output_rows[] = {
     {"router", PARAM_CHOICE, OFFSET(router), "no", 0, 0, "no yes", NULL,
      "Whether the routing over many experts is measured.\n"
      "  no: it is not\n"
-     "  yes: the threshold of the logits, the normalisation of a softmax and the loads of "
-     "experts"},
+     "  yes: the threshold of the logits, the normalisation of a softmax and the loads of experts"},
     {"experts", PARAM_CHOICE, OFFSET(experts), "no", 0, 0, "no yes", NULL,
      "Whether it is measured what experts do: what they tell of the inputs, which of them share "
      "inputs, and how much each of them learns.\n"
      "  no: it is not\n"
      "  yes: of every router of the network"},
     {"spectra", PARAM_TEXT, OFFSET(spectra), "", 0, 0, NULL, NULL,
-     "Names of kernels whose eigenvalues and alignment with the targets are written. The "
-     "name tangent is that of the neural tangent kernel."},
+     "Names of kernels whose eigenvalues and alignment with the targets are written. The name "
+     "tangent is that of the neural tangent kernel."},
     {"singular", PARAM_TEXT, OFFSET(singular), "", 0, 0, NULL, NULL,
      "Names of matrices between populations whose singular values are written, over sqrt(n/m) of a "
      "matrix n x m: the largest ones of networks, and in the limit those that training has pulled "
@@ -210,10 +202,10 @@ static const struct param_row output_rows[] = {
      "  no: the loss and the outputs\n"
      "  yes: all"},
     {"checkpoint", PARAM_REAL, OFFSET(checkpoint), "-1", -1, 1e6, NULL, NULL,
-     "Time in minutes after which the state of each replicate and seed is saved in "
-     "OUT.h5.state, and again when it is done, for --continue. 0 saves none. The default -1 saves "
-     "every 10 minutes what takes less than 1 GB, if a tenth of the disk is free, and "
-     "removes all states when the run is done."},
+     "Time in minutes after which the state of each replicate and seed is saved in OUT.h5.state, "
+     "and again when it is done, for --continue. 0 saves none. The default -1 saves every 10 "
+     "minutes what takes less than 1 GB, if a tenth of the disk is free, and removes all states "
+     "when the run is done."},
 };
 #undef OFFSET
 
@@ -243,15 +235,15 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
          "Factors that multiply the learning rates of matrices, by name; dmft-solve --help NETWORK "
          "lists the names. W2 stands for all of W2_0, W2_1, ..., several lines for one matrix "
          "multiply, and a factor of 0 freezes a matrix.",
-         NULL, 0, .offset = offsetof(struct config, rates)},
+         NULL, 0, .offset = offsetof(struct config, lines[LINES_RATES])},
         {"init", "Factors that multiply the initial scales of matrices, by name as in [rates].",
-         NULL, 0, .offset = offsetof(struct config, init)},
+         NULL, 0, .offset = offsetof(struct config, lines[LINES_INIT])},
         {"eps", "Factors above 0 that multiply Adam's eps of matrices, by name as in [rates].",
-         NULL, 0, .offset = offsetof(struct config, eps)},
+         NULL, 0, .offset = offsetof(struct config, lines[LINES_EPS])},
         {"decays",
          "Factors that multiply [training] weight_decay of matrices, by name as in [rates]: 0.3 "
          "for three tenths of it, 0 for none. None can lose more than all of itself in a step.",
-         NULL, 0, .offset = offsetof(struct config, decays)},
+         NULL, 0, .offset = offsetof(struct config, lines[LINES_DECAYS])},
     };
     *count = sizeof all / sizeof *all;
     TRY(base_alloc(sections, *count, sizeof **sections, err));

@@ -3,7 +3,6 @@
 #include "solver/settings/config.h"
 
 #include <errno.h>
-#include <string.h>
 
 enum { MOST = 1 << 20 }; /* bytes of a program */
 
@@ -52,9 +51,9 @@ int config_program(struct config *config, struct params *params, struct err *err
     struct err why;
     int code;
     if (!is_program(config) && network->script.words.count)
-        return params_error(params, "program", network->script.words.word[0].name, err,
-                            "only a network written in Lua has such keys: [network] program = "
-                            "FILE.lua");
+        return params_error(
+            params, "program", network->script.words.word[0].name, err,
+            "only a network written in Lua has such keys: [network] program = FILE.lua");
     if (!is_program(config) || network->script.text[0])
         return CODE_OK;
     if (!network->script.file[0])

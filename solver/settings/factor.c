@@ -1,13 +1,9 @@
 /* Free keys of an ini: kept in the order of their sections and names, whatever the order in which
  * they are given, so that the same set is always the same text. */
-#include "solver/settings/factor.h"
+#include "solver/settings/param_keys.h"
 #include "kernels/base/text.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- one key and its value ---- */
 
@@ -22,12 +18,12 @@ const struct factor_quantity factor_quantities[FACTOR_QUANTITIES] = {
 };
 
 void factor_describe(const struct param_section *section, char *note) {
-    text_append(note,
-                section && section->words
-                    ? "a number or a word"
-                    : "a factor, a number of at least 0, with or without a power of the width: 3, "
-                      "3 N^-0.5 or N^0.5; powers of rho, kappa, iota, L, N_e, P and D may follow: "
-                      "2 N^-0.5 rho^0.5");
+    text_append(
+        note,
+        section && section->words
+            ? "a number or a word"
+            : "a factor, a number of at least 0, with or without a power of the width: 3, 3 N^-0.5 "
+              "or N^0.5; powers of rho, kappa, iota, L, N_e, P and D may follow: 2 N^-0.5 rho^0.5");
 }
 
 bool factor_name(const char *key, char *note) {
@@ -38,10 +34,9 @@ bool factor_name(const char *key, char *note) {
         good += 1 + strspn(key + good + 1, letters);
     if (first && good == length && length <= TEXT_CLIP)
         return true;
-    text_append(note,
-                "not a name, which is a letter and then letters, digits, _ . or -, at most "
-                "%d in all",
-                TEXT_CLIP);
+    text_append(
+        note, "not a name, which is a letter and then letters, digits, _ . or -, at most %d in all",
+        TEXT_CLIP);
     return false;
 }
 

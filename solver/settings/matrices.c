@@ -2,22 +2,16 @@
 #include "integrators/optimizer.h"
 #include "kernels/base/text.h"
 #include "models/engine/node.h"
-#include "solver/settings/matrices.h"
 #include "solver/settings/names.h"
-
-#include <string.h>
-
-enum { INIT, RATES, EPS, DECAYS, LISTS };
-static const char *const sections_of[LISTS] = {"init", "rates", "eps", "decays"};
 
 /* Free it in any case. */
 static int declare_net(struct net *net, const struct config *config, int N,
-                       const struct factor_list lines[LISTS], struct err *err) {
+                       const struct factor_list lines[CONFIG_LINES], struct err *err) {
     struct net_setup setup = config_declare(config, N);
-    setup.init = lines ? &lines[INIT] : NULL;
-    setup.rates = lines ? &lines[RATES] : NULL;
-    setup.eps = lines ? &lines[EPS] : NULL;
-    setup.decays = lines ? &lines[DECAYS] : NULL;
+    setup.init = lines ? &lines[LINES_INIT] : NULL;
+    setup.rates = lines ? &lines[LINES_RATES] : NULL;
+    setup.eps = lines ? &lines[LINES_EPS] : NULL;
+    setup.decays = lines ? &lines[LINES_DECAYS] : NULL;
     return net_init(net, &setup, err);
 }
 
@@ -57,41 +51,41 @@ static bool has_eps(const struct net *net, const char *name) {
 /* What a line would multiply and cannot. */
 static int check_line(const struct config *config, const struct params *params, int list,
                       const struct factor *line, const struct net *net, struct err *err) {
-    static const char *const reason[LISTS] = {
+    static const char *const reason[CONFIG_LINES] = {
         "matrix %s starts at 0 here, whatever the factor: take the line out",
         "matrix %s never learns here and has no rate: take the line out",
         "matrix %s never learns here and needs no eps: take the line out",
         "%s has no weight decay here, whatever the factor: take the line out (decays = true of a "
         "network in Lua or Python gives it some)"};
-    const char *section = sections_of[list];
+    const char *section = config_lines[list];
     char optimizers[TEXT_NOTE] = "";
     optimizer_name_by_entry(optimizers);
-    if (list == EPS && !net_by_entry(&net->setup))
-        return params_error(params, section, line->name, err,
-                            "eps is Adam's and Lion's: take the line out or choose [training] "
-                            "optimizer = %s",
-                            optimizers);
-    if (list == EPS && !has_eps(net, line->name))
-        return params_error(params, section, line->name, err,
-                            "Muon moves it, which has no eps: take the line out, or name it in "
-                            "[training] rest");
-    if (list == EPS && line->factor == 0)
+    if (list == LINES_EPS && !net_by_entry(&net->setup))
+        return params_error(
+            params, section, line->name, err,
+            "eps is Adam's and Lion's: take the line out or choose [training] optimizer = %s",
+            optimizers);
+    if (list == LINES_EPS && !has_eps(net, line->name))
+        return params_error(
+            params, section, line->name, err,
+            "Muon moves it, which has no eps: take the line out, or name it in [training] rest");
+    if (list == LINES_EPS && line->factor == 0)
         return params_error(params, section, line->name, err,
                             "a factor of eps must be above 0: 1e-6, say");
     bool decays = params_find(params, "training", "weight_decay")->line != 0 ||
                   config->training.weight_decay > 0; /* it may be one of several, 0 among them */
-    if (list == DECAYS && !decays)
+    if (list == LINES_DECAYS && !decays)
         return params_error(
             params, section, line->name, err,
-            "nothing decays: set [training] weight_decay, of which this is a "
-            "factor, with an integrator and an optimizer that have it, or take the line out");
-    if (list == RATES && line->factor == 0 && decays)
+            "nothing decays: set [training] weight_decay, of which this is a factor, with an "
+            "integrator and an optimizer that have it, or take the line out");
+    if (list == LINES_RATES && line->factor == 0 && decays)
         return CODE_OK; /* then even what never learns does not decay */
     for (int i = 0; i < net->matrices.count; i++) {
         const struct matrix *matrix = &net->matrices.item[i];
-        if (program_addresses(line->name, matrix->name) && (list == INIT     ? matrix->zero
-                                                            : list == DECAYS ? !matrix->decays
-                                                                             : matrix->fixed))
+        if (program_addresses(line->name, matrix->name) && (list == LINES_INIT     ? matrix->zero
+                                                            : list == LINES_DECAYS ? !matrix->decays
+                                                                                   : matrix->fixed))
             return params_error(params, section, line->name, err, reason[list],
                                 TEXT_SHOWN_OF(matrix));
     }
@@ -100,15 +94,14 @@ static int check_line(const struct config *config, const struct params *params, 
 
 static int check_names(const struct config *config, const struct params *params,
                        const struct net *net, struct err *err) {
-    const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps,
-                                                    &config->decays};
+    const struct factor_list *lists = config->lines;
     FREED(names_free) struct names names = {0};
     TRY(collect_names(&names, net, err));
-    for (int k = 0; k < LISTS; k++) {
-        TRY(params_check_names(params, sections_of[k], (const char *const *)names.name, names.count,
-                               err));
-        for (int i = 0; i < lists[k]->count; i++)
-            TRY(check_line(config, params, k, &lists[k]->factor[i], net, err));
+    for (int k = 0; k < CONFIG_LINES; k++) {
+        TRY(params_check_names(params, config_lines[k], (const char *const *)names.name,
+                               names.count, err));
+        for (int i = 0; i < lists[k].count; i++)
+            TRY(check_line(config, params, k, &lists[k].factor[i], net, err));
     }
     return CODE_OK;
 }
@@ -132,8 +125,8 @@ static int check_rows(const struct params *params, const struct net *net, struct
 static int check_fixed_point(const struct params *params, const struct net *net, struct err *err) {
     if (!net->maps.count)
         return params_error(params, "solver", "method", err,
-                            "this network has no matrix between two wide layers, which "
-                            "fixed_point iterates: march");
+                            "this network has no matrix between two wide layers, which fixed_point "
+                            "iterates: march");
     for (int i = 0; i < net->maps.count; i++)
         if (net->maps.item[i]->declared.uses > 1)
             return params_error(params, "solver", "method", err,
@@ -151,13 +144,12 @@ static int check_limit(const struct config *config, const struct params *params,
                                             : network_other_keys(name, "parameterization")
                                                 ? "model"
                                                 : "parameterization";
-    const struct factor_list all[LISTS] = {config->init, config->rates, config->eps,
-                                           config->decays};
-    struct factor_list lines[LISTS];
+    const struct factor_list *all = config->lines;
+    struct factor_list lines[CONFIG_LINES];
     memcpy(lines, all, sizeof lines);
-    for (int k = 0; k < LISTS; k++)
+    for (int k = 0; k < CONFIG_LINES; k++)
         lines[k].count = 0;
-    for (int k = 0; k < LISTS;) {
+    for (int k = 0; k < CONFIG_LINES;) {
         FREED(net_free) struct net net = {0};
         struct err why;
         int code = declare_net(&net, config, 0, lines, &why);
@@ -168,10 +160,10 @@ static int check_limit(const struct config *config, const struct params *params,
         if (code)
             *err = why;
         TRY(code);
-        while (k < LISTS && lines[k].count == all[k].count)
+        while (k < CONFIG_LINES && lines[k].count == all[k].count)
             k++;
-        if (k < LISTS) {
-            section = sections_of[k];
+        if (k < CONFIG_LINES) {
+            section = config_lines[k];
             key = all[k].factor[lines[k].count++].name;
         }
     }
@@ -229,17 +221,16 @@ static int check_single(const struct params *params, const char *section, const 
 /* Lines, and what Muon leaves to rest_optimizer, of networks beside a limit. */
 static int check_singles(const struct config *config, const struct params *params,
                          const struct net *net, struct err *err) {
-    const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps,
-                                                    &config->decays};
+    const struct factor_list *lists = config->lines;
     const char *rest = net->setup.training.rest;
     struct text_word word;
     FREED(net_free) struct net limit = {0};
     TRY(declare_net(&limit, config, 0, NULL, err));
     const struct net *const nets[] = {&limit, net};
-    for (int k = 0; k < LISTS; k++)
-        for (int i = 0; i < lists[k]->count; i++) {
-            const char *name = lists[k]->factor[i].name;
-            TRY(check_single(params, sections_of[k], name, name, nets, err));
+    for (int k = 0; k < CONFIG_LINES; k++)
+        for (int i = 0; i < lists[k].count; i++) {
+            const char *name = lists[k].factor[i].name;
+            TRY(check_single(params, config_lines[k], name, name, nets, err));
         }
     while (config->training.optimizer->matrices && rest && text_next_word(&rest, " ", &word)) {
         char name[NET_NAME];

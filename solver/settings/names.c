@@ -1,11 +1,8 @@
-/* Names of a network, which is written without memory or draws. */
 #include "solver/settings/names.h"
 #include "kernels/base/text.h"
 
 #include <ctype.h>
 #include <search.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int in_order(const void *a, const void *b) {
     return strcmp(a, b);
@@ -221,9 +218,9 @@ int names_check(const struct config *config, const struct params *params, struct
         return params_error(params, "output", "router", err,
                             "the network has no router over many experts: no");
     if (output->experts && !known.experts)
-        return params_error(params, "output", "experts", err,
-                            "the network has no gates of experts (a network in Lua tells them by "
-                            "gates): no");
+        return params_error(
+            params, "output", "experts", err,
+            "the network has no gates of experts (a network in Lua tells them by gates): no");
     return CODE_OK;
 }
 

@@ -2,12 +2,7 @@
  * row in declared order (resolve_row): its default where no value was given, checked once more when
  * it is written into the configuration, which is the check that defaults pass through. */
 #define _POSIX_C_SOURCE 200809L
-#include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
-
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A given value of an unused row is refused, a missing one that is needed too. */
 static int check_presence(const struct params *params, const struct param_section *section,
@@ -110,8 +105,6 @@ static int resolve_row(struct params *params, const struct param_section *sectio
     return param_fail(params, &at, err, "%s", note);
 }
 
-/* ---- interface ---- */
-
 int params_read_stream(struct params *params, const struct param_section *sections, size_t count,
                        const struct param_source *source, void *config, struct err *err) {
     *params = (struct params){.sections = sections, .count = count};
@@ -183,7 +176,7 @@ void params_free(struct params *params) {
         free(params->values[i].text);
     free(params->values);
     factor_free(params);
-    for (size_t i = 0; i < params->includes; i++)
+    for (int i = 0; i < params->includes; i++)
         free(params->include[i]);
     free(params->include);
     free(params->file);
@@ -208,24 +201,8 @@ bool params_at_default(const struct params *params, const char *section, const c
 
 int params_beside(char **out, const char *file, const char *path, struct err *err) {
     const char *slash = strrchr(file, '/');
-    size_t folder = slash && *path && *path != '/' ? (size_t)(slash - file) + 1 : 0;
-    TRY(base_alloc(out, folder + strlen(path) + 1, 1, err));
-    memcpy(*out, file, folder);
-    strcpy(*out + folder, path);
-    return CODE_OK;
-}
-
-bool params_is_path(const struct params *params, const char *name) {
-    for (const struct param_section *s = params->sections; s < params->sections + params->count;
-         s++) {
-        size_t length = strlen(s->name);
-        const struct param_row *row = strncmp(name, s->name, length) || name[length] != '.'
-                                          ? NULL
-                                          : param_find_row(s, name + length + 1);
-        if (row)
-            return row->type == PARAM_PATH;
-    }
-    return false;
+    int folder = slash && *path && *path != '/' ? (int)(slash - file) + 1 : 0;
+    return base_print(out, err, "%.*s%s", folder, file, path);
 }
 
 int params_path(const struct params *params, const char *section, const char *key, char **path,

@@ -27,7 +27,6 @@
 
 #include "kernels/base/base.h"
 #include "kernels/base/key.h"
-#include <stdio.h>
 
 struct param_section {
     const char *name, *doc;
@@ -67,7 +66,7 @@ struct params {
     const struct param_section *sections;
     size_t count;
     char *file;
-    size_t includes;
+    int includes;
     char **include; /* [includes] the files that it includes */
     struct param_value *values;
     size_t frees;
@@ -115,8 +114,6 @@ int params_path(const struct params *params, const char *section, const char *ke
                 struct err *err);
 /* The path from the folder of a file; an empty one stays empty. To be freed. */
 int params_beside(char **out, const char *file, const char *path, struct err *err);
-/* Whether "section.key" is a PARAM_PATH; only the sections of params are looked at. */
-bool params_is_path(const struct params *params, const char *name);
 /* Leaves a value of the file out, as if it had not been given: params_read does so where a key of
  * the command line leaves it without effect. */
 void params_leave(struct param_value *value);

@@ -2,14 +2,10 @@
  * first bad line is the one reported. next_line shows each line of the file to inih, which calls
  * take_value. */
 #define _POSIX_C_SOURCE 200809L
-#include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <ini.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* Checks a given value and keeps its text. row: NULL for a free key. */
@@ -146,21 +142,18 @@ static int open_included(const struct reader *reader, const struct entry *at, co
 static int read_included(const struct reader *reader, const struct entry *at) {
     struct params *params = reader->params;
     struct err *err = reader->err;
-    char *path;
     FREED(base_close) FILE *stream = NULL;
     if (!*at->text)
         return param_fail(params, at, err, "which file?");
     if (params->includes == FILES)
         return param_fail(params, at, err, "more than %d files are included", FILES);
-    char **grown = realloc(params->include, (params->includes + 1) * sizeof *grown);
-    if (!grown)
-        return err_set(err, CODE_SYSTEM, "out of memory: names of files");
-    params->include = grown;
-    TRY(params_beside(&path, name_of(reader), at->text, err));
-    params->include[params->includes++] = path;
-    TRY(open_included(reader, at, path, &stream, err));
+    char **path = base_grow(&params->include, &params->includes, sizeof *path, err);
+    if (!path)
+        return err->code;
+    TRY(params_beside(path, name_of(reader), at->text, err));
+    TRY(open_included(reader, at, *path, &stream, err));
     struct reader inner = {
-        .params = params, .stream = stream, .err = err, .file = path, .from = reader};
+        .params = params, .stream = stream, .err = err, .file = *path, .from = reader};
     return read_stream(&inner);
 }
 

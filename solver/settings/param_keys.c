@@ -1,9 +1,4 @@
-/* The declared keys: finding them, and messages about them. */
 #include "solver/settings/param_keys.h"
-#include "solver/settings/factor.h"
-#include "solver/settings/synonyms.h"
-
-#include <string.h>
 
 int param_fail_list(const struct params *params, const struct entry *at, struct err *err,
                     const char *format, va_list list) {

@@ -1,11 +1,7 @@
 /* What is written of the keys: an ini with the defaults or with the values as read, and the help.
  */
 #define _XOPEN_SOURCE 700
-#include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- text in lines ---- */
 
@@ -117,20 +113,17 @@ static void write_free(const struct params *params, const struct param_section *
         }
 }
 
-static void write_whole(const struct params *params, const struct param_section *section,
-                        FILE *out) {
-    write_section(section, param_values(params, section), out);
-    write_free(params, section, out);
-}
-
 static const char whole_text[] = "the parameters";
 
 int params_text(const struct params *params, char **text, size_t *size, struct err *err) {
     FILE *out;
     TRY(base_text_begin(&out, text, size, whole_text, err));
     fprintf(out, "# Every key as it was set; keys commented out are not used.\n");
-    for (size_t s = 0; s < params->count; s++)
-        write_whole(params, &params->sections[s], out);
+    for (const struct param_section *s = params->sections; s < params->sections + params->count;
+         s++) {
+        write_section(s, param_values(params, s), out);
+        write_free(params, s, out);
+    }
     return base_text_end(out, whole_text, CODE_OK, err);
 }
 

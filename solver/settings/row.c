@@ -1,16 +1,10 @@
 /* A declared key: what it allows, and its value from its text. Each parser appends a sentence to
  * note and returns false if it refuses. */
 #include "solver/settings/row.h"
-#include "solver/settings/synonyms.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The words that a row allows, one after the other. */
 struct words {
@@ -66,42 +60,40 @@ static void describe_range(const struct param_row *row, char *note) {
         text_append(note, ", at most %.15g", row->max);
 }
 
+/* What each type is called, and the bytes of a value. */
+static const struct {
+    const char *what;
+    size_t size;
+} types[] = {[PARAM_INT] = {"an integer", sizeof(int)},
+             [PARAM_SEED] = {"an integer", sizeof(uint64_t)},
+             [PARAM_REAL] = {"a number", sizeof(double)},
+             [PARAM_CHOICE] = {"one of", sizeof(int)},
+             [PARAM_CHOICES] = {"one or several of", sizeof(struct int_list)},
+             [PARAM_ROW] = {"one of", sizeof(const struct choice *)},
+             [PARAM_TEXT] = {"text", sizeof(const char *)},
+             [PARAM_PATH] = {"a path", sizeof(const char *)},
+             [PARAM_INTS] = {NULL, sizeof(struct int_list)},
+             [PARAM_REALS] = {NULL, sizeof(struct real_list)}};
+
+static bool is_text(const struct param_row *row) {
+    return row->type == PARAM_TEXT || row->type == PARAM_PATH;
+}
+
 void row_describe(const struct param_row *row, char *note) {
     struct words words = words_of(row);
     struct text_word word;
-    switch (row->type) {
-    case PARAM_INT:
-        while (next_word(&words, &word))
-            text_append(note, "%.*s or ", (int)word.length, word.text);
-        text_append(note, "an integer");
-        break;
-    case PARAM_SEED:
-        text_append(note, "an integer");
-        break;
-    case PARAM_REAL:
-        text_append(note, "a number");
-        break;
-    case PARAM_INTS:
+    while (row->type == PARAM_INT && next_word(&words, &word))
+        text_append(note, "%.*s or ", (int)word.length, word.text);
+    if (row->type == PARAM_INTS)
         text_append(note, "none or up to %d integers", INT_LIST_MAX);
-        break;
-    case PARAM_REALS:
+    else if (row->type == PARAM_REALS)
         text_append(note, "none or up to %d numbers", REAL_LIST_MAX);
-        break;
-    case PARAM_TEXT:
-        text_append(note, "text");
-        return;
-    case PARAM_PATH:
-        text_append(note, "a path");
-        return;
-    case PARAM_CHOICES:
-    case PARAM_CHOICE:
-    case PARAM_ROW:
-        text_append(note, row->type == PARAM_CHOICES ? "one or several of" : "one of");
-        while (next_word(&words, &word))
-            text_append(note, " %.*s", (int)word.length, word.text);
-        return;
-    }
-    describe_range(row, note);
+    else
+        text_append(note, "%s", types[row->type].what);
+    while (next_word(&words, &word))
+        text_append(note, " %.*s", (int)word.length, word.text);
+    if (!is_text(row))
+        describe_range(row, note);
 }
 
 const struct param_row *row_gate(const struct param_section *section, const struct param_row *row,
@@ -302,8 +294,7 @@ static bool parse_list(const struct param_row *row, const char *text, int *ints,
 bool row_at_default(const struct param_row *row, const char *text) {
     union row_value given, usual;
     char note[TEXT_NOTE] = "";
-    bool words = row->type == PARAM_TEXT || row->type == PARAM_PATH;
-    if (!row->value || words)
+    if (!row->value || is_text(row))
         return row->value && !strcmp(text, row->value);
     memset(&given, 0, sizeof given); /* {0} may leave what is behind the first member */
     memset(&usual, 0, sizeof usual);
@@ -312,21 +303,21 @@ bool row_at_default(const struct param_row *row, const char *text) {
 }
 
 bool row_parse(const struct param_row *row, const char *text, void *out, char *note) {
+    const struct text_word word = {text, strlen(text)};
     struct int_list *ints = out;
     struct real_list *reals = out;
-    if (!*text && row->type != PARAM_TEXT && row->type != PARAM_PATH && row->type != PARAM_INTS &&
-        row->type != PARAM_REALS)
+    if (!*text && !is_text(row) && row->type != PARAM_INTS && row->type != PARAM_REALS)
         return refuse(row, note, "empty value");
     switch (row->type) {
     case PARAM_INT:
-        if (find_choice(row, (struct text_word){text, strlen(text)}, NULL) < 0)
-            return parse_int(row, (struct text_word){text, strlen(text)}, out, note);
+        if (find_choice(row, word, NULL) < 0)
+            return parse_int(row, word, out, note);
         row_zero(row, text, out);
         return true;
     case PARAM_SEED:
         return parse_seed(row, text, out, note);
     case PARAM_REAL:
-        return parse_real(row, (struct text_word){text, strlen(text)}, out, note);
+        return parse_real(row, word, out, note);
     case PARAM_CHOICE:
         return parse_choice(row, text, out, note);
     case PARAM_CHOICES:
@@ -339,7 +330,7 @@ bool row_parse(const struct param_row *row, const char *text, void *out, char *n
         return parse_list(row, text, NULL, reals->value, &reals->count, note);
     case PARAM_TEXT:
     case PARAM_PATH:
-        memcpy(out, &text, sizeof text);
+        row_zero(row, text, out);
         return true;
     }
     assert(false); /* no such type */
@@ -347,32 +338,11 @@ bool row_parse(const struct param_row *row, const char *text, void *out, char *n
 }
 
 void row_zero(const struct param_row *row, const char *text, void *out) {
-    switch (row->type) {
-    case PARAM_INT:
-    case PARAM_CHOICE:
-        *(int *)out = 0;
-        break;
-    case PARAM_SEED:
-        *(uint64_t *)out = 0;
-        break;
-    case PARAM_REAL:
-        *(double *)out = 0.0;
-        break;
-    case PARAM_CHOICES:
-    case PARAM_INTS:
-        *(struct int_list *)out = (struct int_list){0};
-        break;
-    case PARAM_REALS:
-        *(struct real_list *)out = (struct real_list){0};
-        break;
-    case PARAM_ROW: /* the first, so that nobody meets NULL */
+    memset(out, 0, types[row->type].size);
+    if (row->type == PARAM_ROW) /* the first, so that nobody meets NULL */
         memcpy(out, row_things(row), sizeof(const struct choice *));
-        break;
-    case PARAM_TEXT:
-    case PARAM_PATH:
+    else if (is_text(row))
         memcpy(out, &text, sizeof text);
-        break;
-    }
 }
 
 bool row_users(const struct param_section *section, const struct param_row *row, char *note) {

@@ -43,3 +43,11 @@ const struct param_row *row_gate(const struct param_section *section, const stru
  * values is NULL, are at their defaults. */
 bool row_used(const struct param_section *section, const struct param_row *row,
               const struct param_value *values);
+
+/* Names that other libraries have for keys and choices of this program. */
+/* Appends "; here it is [training] eta0 ..." to a note where the name is one that others have. */
+bool synonyms_tell_key(const char *given, char note[TEXT_NOTE]);
+/* Appends the command that writes data of a source that is one of Python. */
+bool synonyms_tell_source(const char *given, char note[TEXT_NOTE]);
+/* The choice of this program that others call so; NULL: none. */
+const char *synonyms_choice(const char *given);

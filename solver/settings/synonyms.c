@@ -1,5 +1,5 @@
 /* Names of PyTorch, Hugging Face and their like; tests/test_synonyms.py asks for every one. */
-#include "solver/settings/synonyms.h"
+#include "solver/settings/row.h"
 
 /* others: names in lower case. */
 static const struct {

@@ -1,20 +1,12 @@
 /* Networks against the limit. Everything is fitted entry by entry. */
 #include "solver/study/compare.h"
-#include "solver/run/stability.h"
-#include "solver/run/at_rest.h"
+#include "solver/run/findings.h"
 #include "solver/measure/stats.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- fits ------------------------------------------------------------------------------------ */
 
 enum { INF, INF_SE, CHI2, Z, APPROACH, APPROACH_SE, APPROACH_N, FITS };
-static const struct {
-    const char *suffix, *about, *equation;
-} fit[FITS] = {
+static const struct series_text fit[FITS] = {
     {"inf", "extrapolated to infinite width by least squares, widths weighted by N",
      "a of a + b/N"},
     {"inf_se", "standard error of the extrapolated value", ""},
@@ -50,7 +42,6 @@ static int add_series(struct record *record, const struct series *like, const ch
     snprintf(series.name, sizeof series.name, "%.80s_%s", like->name, suffix);
     series.about = about;
     series.equation = equation;
-    series.own = NULL; /* the networks' */
     series.keep_runs = false;
     TRY(record_add(record, series, err));
     *values = record->series[record->count - 1].values;
@@ -94,7 +85,7 @@ static int fit_series(const struct run *run, const struct series *series, struct
         if (series->no_error_law && f != INF && f != INF_SE)
             out[f] = spare;
         else
-            DO(add_series(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f],
+            DO(add_series(record, series, fit[f].name, fit[f].about, fit[f].equation, &out[f],
                           err));
     double least = stats_round_off(mean, n + 1, series->size);
     for (size_t k = 0; k < series->size; k++) {
@@ -157,11 +148,10 @@ static int fit_variance(const struct run *run, struct record *record, struct err
     double *exponent, *se;
     if (!record_find(&run->results.reference[0], "f"))
         return CODE_OK;
-    TRY(add_series(
-        record, &like, "variance_exponent",
-        "width exponent of the variance of f over networks, summed over its entries; 1/N, but "
-        "for the edge of stability",
-        "slope of ln V in ln N, all widths of one weight", &exponent, err));
+    TRY(add_series(record, &like, "variance_exponent",
+                   "width exponent of the variance of f over networks, summed over its entries; "
+                   "1/N, but for the edge of stability",
+                   "slope of ln V in ln N, all widths of one weight", &exponent, err));
     TRY(add_series(
         record, &like, "variance_exponent_se",
         "standard error of the exponent: of the residuals or of the networks, the larger", "", &se,

@@ -13,7 +13,7 @@ struct comparison {
      *   NAME_inf, NAME_inf_se       a of a + b/N through all widths
      *   NAME_chi2                   of that fit, with two degrees of freedom fewer than widths
      *   NAME_z                      (a - limit)/its standard error; NaN, as the approach, where the
-     *                               limit rests (solver/run/at_rest.h)
+     *                               limit rests (solver/run/at_rest.c)
      *   NAME_approach, .._se, .._n  the exponent of |network - limit| and how many widths gave it
      * and for these, which may go as any power of N:
      *   rms_TERM_exponent, .._se    the exponent of the term itself */

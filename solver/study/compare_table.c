@@ -4,10 +4,6 @@
 #include "solver/measure/stats.h"
 
 #include <gsl/gsl_sort_double.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* "0.42338 +- 7e-05", digits down to the error's; after a blank at least. */
 static void print_value(int width, double mean, double se) {
@@ -106,11 +102,10 @@ static int summarise_fits(const struct record *fits, const char *name, struct su
     snprintf(full[0], sizeof full[0], "%s_z", name);
     snprintf(full[1], sizeof full[1], "%s_approach", name);
     const struct series *z = record_find(fits, full[0]), *approach = record_find(fits, full[1]);
-    FREED(base_free) double *finite = NULL;
     double squares = 0;
     int judged = 0;
     *summary = (struct summary){NAN, NAN, NAN, 0, 0, (int)z->size};
-    TRY(base_alloc(&finite, z->size, sizeof *finite, err));
+    SCRATCH(double, finite, z->size);
     for (size_t k = 0; k < z->size; k++) {
         if (isfinite(approach->values[k]))
             finite[summary->fitted++] = approach->values[k];
@@ -142,25 +137,36 @@ static void print_summary(const struct summary *s) {
     printf(" %9s", of);
 }
 
-static bool has_fits(const struct comparison *side, const char *name) {
+/* Whether a side has fits of this quantity: NAME_z, or of a term NAME_exponent. */
+static bool has_fits(const struct comparison *side, const char *name, const char *suffix) {
     char full[2 * SERIES_NAME];
-    snprintf(full, sizeof full, "%s_z", name);
+    snprintf(full, sizeof full, "%s_%s", name, suffix);
     return record_find(&side->record, full) != NULL;
 }
 
-/* Whether a side before k has fits of this quantity, too. */
-static bool fits_before(const struct compare *compare, int k, const char *name) {
-    for (int i = 0; i < k; i++)
-        if (has_fits(&compare->side[i], name))
-            return true;
-    return false;
+typedef int print_fits(const struct compare *compare, const char *name, struct err *err);
+/* A line of each quantity that some side has such fits of, of all sides. */
+static int print_lines(const struct compare *compare, const char *suffix, print_fits *print,
+                       struct err *err) {
+    for (int k = 0; k < compare->count; k++) {
+        const struct record *networks = &compare->run[k].results.reference[0];
+        for (int q = 0; q < networks->count; q++) {
+            const char *name = networks->series[q].name;
+            int first = 0;
+            while (!has_fits(&compare->side[first], name, suffix) && first < k)
+                first++;
+            if (first == k && has_fits(&compare->side[k], name, suffix))
+                TRY(print(compare, name, err));
+        }
+    }
+    return CODE_OK;
 }
 
 static int print_quantity(const struct compare *compare, const char *name, struct err *err) {
     struct summary summary;
     printf("%-19s ", name);
     for (int k = 0; k < compare->count; k++)
-        if (has_fits(&compare->side[k], name)) {
+        if (has_fits(&compare->side[k], name, "z")) {
             TRY(summarise_fits(&compare->side[k].record, name, &summary, err));
             print_summary(&summary);
         } else {
@@ -181,15 +187,7 @@ static int print_quantities(const struct compare *compare, struct err *err) {
     for (int k = 0; k < compare->count; k++)
         printf("%8s%12s%20s", "rms z", "max z (t)", "exponent (entries)");
     printf("\n");
-    for (int k = 0; k < compare->count; k++) {
-        const struct record *networks = &compare->run[k].results.reference[0];
-        for (int q = 0; q < networks->count; q++) {
-            const char *name = networks->series[q].name;
-            if (has_fits(&compare->side[k], name) && !fits_before(compare, k, name))
-                TRY(print_quantity(compare, name, err));
-        }
-    }
-    return CODE_OK;
+    return print_lines(compare, "z", print_quantity, err);
 }
 
 /* The first time at which the term is there, or the last one. */
@@ -201,6 +199,8 @@ static int early_time(const struct record *fits, const char *name) {
 }
 
 static int print_term(const struct compare *compare, const char *name, struct err *err) {
+    if (!compare_is_term(name))
+        return CODE_OK;
     printf("%-13s ", name + strlen("rms_"));
     for (int k = 0; k < compare->count; k++) {
         const struct record *fits = &compare->side[k].record;
@@ -217,19 +217,10 @@ static int print_term(const struct compare *compare, const char *name, struct er
     return CODE_OK;
 }
 
-/* Whether a side before k has this series, too. */
-static bool is_before(const struct compare *compare, int k, const char *name) {
-    for (int i = 0; i < k; i++)
-        if (record_find(&compare->run[i].results.reference[0], name))
-            return true;
-    return false;
-}
-
 static int print_terms(const struct compare *compare, struct err *err) {
     const struct record *networks = &compare->run[0].results.reference[0];
     printf("\ncoordinate check: exponents of the rms in N, early (when the term first exists) and "
-           "late "
-           "(t = %d),\nand its late limit; -: exactly zero, or unknown\n%-14s",
+           "late (t = %d),\nand its late limit; -: exactly zero, or unknown\n%-14s",
            networks->T - 1, "");
     for (int k = 0; k < compare->count; k++)
         printf("%14s%*s", compare->side[k].name, k < compare->count - 1 ? 23 : 0, "");
@@ -237,23 +228,15 @@ static int print_terms(const struct compare *compare, struct err *err) {
     for (int k = 0; k < compare->count; k++)
         printf("%14s%14s%9s", "early", "late", "limit");
     printf("\n");
-    for (int k = 0; k < compare->count; k++) {
-        networks = &compare->run[k].results.reference[0];
-        for (int q = 0; q < networks->count; q++)
-            if (compare_is_term(networks->series[q].name) &&
-                !is_before(compare, k, networks->series[q].name))
-                TRY(print_term(compare, networks->series[q].name, err));
-    }
-    return CODE_OK;
+    return print_lines(compare, "exponent", print_term, err);
 }
 
 int compare_table_print(const struct compare *compare, struct err *err) {
     const struct config *config = &compare->run[0].config;
     bool z = config->reference.widths.count >= 3 && config->solver.replicates >= 2;
     if (!z)
-        printf(
-            "\nno z and no exponent of |network - limit|: they need at least three widths and two "
-            "replicates\n");
+        printf("\nno z and no exponent of |network - limit|: they need at least three widths and "
+               "two replicates\n");
     for (int k = 0; k < compare->count; k++)
         TRY(print_side(&compare->run[k], &compare->side[k], err));
     if (z)

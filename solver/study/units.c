@@ -1,17 +1,14 @@
-/* The runs of a sweep, one at a time (units.h). */
 #define _GNU_SOURCE
 #include "solver/study/units.h"
 #include "solver/files/partial.h"
 #include "solver/files/provenance.h"
 #include "solver/run/run.h"
 #include "solver/run/states.h"
-#include "solver/settings/factor.h"
+#include "solver/settings/param_keys.h"
 #include "solver/study/units_check.h"
 
 #include <errno.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -20,19 +17,18 @@
 /* Numbers have an order along which an optimum can be sought; words and seeds have none, whatever
  * they look like. */
 static const char *type_of(const struct params *params, const char *name) {
-    if (params_is_path(params, name))
-        return "path";
     for (size_t s = 0; s < params->count; s++) {
         const struct param_section *section = &params->sections[s];
         size_t length = strlen(section->name);
         if (strncmp(name, section->name, length) || name[length] != '.')
             continue;
-        for (size_t r = 0; r < section->count; r++)
-            if (!strcmp(section->rows[r].key, name + length + 1))
-                return section->rows[r].type == PARAM_INT    ? "integer"
-                       : section->rows[r].type == PARAM_REAL ? "number"
-                                                             : "word";
-        return section->rows ? "word" : "number"; /* factors of matrices */
+        const struct param_row *row = param_find_row(section, name + length + 1);
+        if (!row)
+            return section->rows ? "word" : "number"; /* factors of matrices */
+        return row->type == PARAM_INT    ? "integer"
+               : row->type == PARAM_REAL ? "number"
+               : row->type == PARAM_PATH ? "path"
+                                         : "word";
     }
     return "word";
 }
@@ -72,12 +68,9 @@ static int answer_verify(json_t *files, struct err *err) {
 /* The file of a unit, and beside it, once it is complete, its sum. What a run that was cut has left
  * of the file goes; its states, from which this one goes on, stay. */
 static int open_file(struct run *run, const char *output, const char *sum, struct err *err) {
-    size_t size = strlen(output) + sizeof ".partial";
-    char *partial;
-    TRY(base_alloc(&partial, size, 1, err));
-    snprintf(partial, size, "%s.partial", output);
+    FREED(base_free) char *partial = NULL;
+    TRY(base_print(&partial, err, "%s.partial", output));
     unlink(partial);
-    free(partial);
     run->states.resume = true;
     TRY(run_open(run, output, true, err));
     return base_copy(&run->io.sum, sum, err);

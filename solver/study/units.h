@@ -26,7 +26,6 @@
 #pragma once
 
 #include "kernels/base/base.h"
-#include <stdio.h>
 
 /* Answers until the input ends, or a signal sets `stop`, which a run that is under way heeds. It
  * dies with the process, or thread, that has started it. */

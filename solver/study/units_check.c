@@ -1,13 +1,8 @@
-/* The units of a sweep (units_check.h). */
 #include "solver/study/units_check.h"
 #include "kernels/base/text.h"
 #include "solver/files/provenance.h"
 #include "solver/run/sites.h"
 #include "solver/settings/row.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *units_text(const json_t *text) {
     const char *value = json_string_value(text);
@@ -92,7 +87,7 @@ static bool is_varied(const struct units *units, const char *section, const char
 /* The ini, those that it includes, and every path in it. */
 static int list_inputs(const struct params *params, json_t *list, struct err *err) {
     json_array_append_new(list, json_string(params->file));
-    for (size_t k = 0; k < params->includes; k++)
+    for (int k = 0; k < params->includes; k++)
         json_array_append_new(list, json_string(params->include[k]));
     for (size_t s = 0; s < params->count; s++)
         for (size_t r = 0; r < params->sections[s].count; r++) {

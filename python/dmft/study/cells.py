@@ -96,7 +96,7 @@ class Cells:
             self.objective = objective.read("loss")
 
     def rests(self, unit: int) -> bool:
-        """A limit that training does not move, where it moves networks (solver/run/at_rest.h)."""
+        """A limit that training does not move, where it moves networks (solver/run/at_rest.c)."""
         first = unit - unit % self.sweep.columns
         networks = self.cell[first:first + len(self.sweep.widths)]
         return not self.sweep.width(unit) and self.cell[unit].still and \

@@ -116,7 +116,7 @@ class Marks:
                 if any(self.has(mark, unit) for unit in range(self.sweep.count))]
 
 
-# ---- the edge of stability (solver/run/stability.h) ----
+# ---- the edge of stability (solver/run/stability.c) ----
 
 def _log_variances(f: np.ndarray, there: np.ndarray, t: int) -> np.ndarray:
     """ln V at t of the networks that reached it, V the variance summed over the entries of f: of
