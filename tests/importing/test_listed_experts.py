@@ -136,9 +136,10 @@ def test_outputs_and_gradients_are_those_of_the_module_at_a_third_size(form, bia
 
 
 def numbers_of(plan):
-    """All laws of a plan, by the names that a stack has."""
+    """All laws of a plan but Muon's, which takes the matrices of a list alone, by the names that a
+    stack has."""
     return {entry["names"][0].replace("s.0", "s").removesuffix(".weight"):
-            {**{key: entry[key] for key in ("sgd", "adam", "eps", "muon")}, "parts": [
+            {**{key: entry[key] for key in ("sgd", "adam", "eps")}, "parts": [
                 [one["own"], one["std"], one["equal"] is not None or "first" in one]
                 for one in entry["parts"]]} for entry in plan._entries}
 
@@ -148,6 +149,9 @@ def numbers_of(plan):
 def test_a_plan_is_that_of_the_same_experts_as_one_tensor(form, word):
     listed, stacked = (plan_of(kind, form, word) for kind in (Listed, Stacked))
     assert numbers_of(listed) == numbers_of(stacked) and listed.notes == stacked.notes
+    for plan, has in ((listed, True), (stacked, False)):
+        assert all((entry["muon"] is not None) == has for entry in plan._entries
+                   if entry["names"][0].startswith("experts"))
     sizes = {"N": 32, "E": 16}
     assert listed.sizes(Listed(32, 16, form)) == stacked.sizes(Stacked(32, 16, form)) == sizes
 
@@ -221,9 +225,19 @@ class Unlike(Listed):
         super().__init__(N, E, form)
         if form == "kinds":
             self.experts[0] = nn.Linear(N, N)
+        if form == "dictionary":
+            self.experts = nn.ModuleDict({f"e{e}": one for e, one in enumerate(self.experts)})
+        for one in self.experts if form == "tied" else ():
+            one.down.weight = self.shared.down.weight
 
     def kinds(self, x, logits):
         return self.soft(x, logits)
+
+    tied = kinds
+
+    def dictionary(self, x, logits):
+        return sum(gate[:, None] * expert(x) for gate, expert in zip(logits.softmax(-1).unbind(1),
+                                                                      self.experts.values()))
 
     def twice(self, x, logits):
         return self.soft(x, logits) + self.experts[0](x.tanh())
@@ -244,7 +258,9 @@ class Unlike(Listed):
 
 
 @pytest.mark.parametrize("form, sentence", [
-    ("kinds", "computes different things at the two widths"),
+    ("kinds", "has members of several classes or shapes; make it .* by counts="),
+    ("dictionary", "experts, which has more members at the larger size, is a ModuleDict"),
+    ("tied", "experts.0.down.weight is a parameter of something else, too"),
     ("twice", r"an expert is used by itself \(.*test_listed_experts.py:\d+: .*by counts="),
     ("by_data", "an expert is used by itself"), ("by_number", "go with the number of an expert"),
     ("of_rows", "another value than one by one")])
@@ -253,7 +269,8 @@ def test_experts_that_are_not_alike_are_refused(form, sentence):
         dmft.torch.import_module(lambda N, E: Unlike(N, E, form), ROWS, WIDTHS)
 
 
-@pytest.mark.parametrize("form", ["kinds", "twice", "by_data", "by_number"])
+@pytest.mark.parametrize("form", ["kinds", "dictionary", "tied", "twice", "by_data",
+                                  "by_number"])
 def test_no_plan_is_made_of_experts_that_are_not_alike(form):
     with pytest.raises(dmft.InputError):
         plan_of(Unlike, form)

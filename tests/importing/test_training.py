@@ -26,7 +26,7 @@ ALL = [(name, kind) for name in modules.MODULES for kind in ("sgd", "adam", "ada
 def his_outputs(mine, build, run, optimizer, width=WIDTH):
     """Outputs of the module before each step of his own loop, from the weights of a run."""
     ours = dmft.torch.Network(run, width, weights=run)
-    module = build(width).double()
+    module = build(*mine._builds.others(width)).double()
     mine.store(ours, module)
     data = dmft.torch.inputs.data_of(run)
     tokens = data.tokens is not None
@@ -46,6 +46,11 @@ def compared(module, optimizer, width=WIDTH):
     """Fails unless his loop and ours are one; module: a name, or what modules.MODULES has of it."""
     build, example, more = modules.MODULES[module] if isinstance(module, str) else module
     mine = dmft.torch.import_module(build, example(), (16, 32), check=False, **more)
+    trained_alike(mine, build, optimizer, width)
+
+
+def trained_alike(mine, build, optimizer, width):
+    """Fails unless his loop and that of an import are one."""
     run = dmft.solve(mine.settings, network=mine.as_trained(optimizer), progress=False, **{
         "training.steps": STEPS, "reference.widths": width, "reference.seeds": 1,
         "solver.replicates": 0, "output.weights": "initial", "output.inputs": "all"})

@@ -97,8 +97,12 @@ class Planner:
         has them as such."""
         places = [list((self.small | {size: k * self.small[size]}).values()) for k in (1, 2)]
         before = self._builds.lists
-        self._builds.lists = before | self._builds.growing_lists(*places)
-        if self._builds.lists == before:
+        found = self._builds.growing_lists(*places)
+        self._why |= {size: f"{name}, which has more members where it is larger, {why}"
+                      for name, why in found.items() if why}
+        self._builds.lists = before | {name for name, why in found.items() if not why}
+        if self._builds.lists == before or any(found.values()):
+            self._builds.lists = before
             return False
         try:
             module = self._builds.of_sizes(places[0], 0)
@@ -243,13 +247,19 @@ class Planner:
         return added(*(self._length(found, axis) for axis in found.part.to[1]
                       if axis != found.experts))
 
-    def of_muon(self, parts) -> dict | None:
-        """The law of 1/F of a matrix with two growing sides, else None."""
-        first = parts[0]
-        if any(one.part.kind != "map" for one in parts) or len(first.part.leaves[0].at) != 2 \
-                or any(isinstance(axis, float) for axes in first.part.to for axis in axes):
+    def of_muon(self, name: str, parts, adam: dict) -> dict | None:
+        """The law of Muon's rate beside (n/m)^1/2 over what its rule multiplies, of a parameter
+        that it moves as an n x m matrix, or expert by expert; None of another. In a step that few
+        inputs ask for its entries move by (n m)^-1/2, and they must move as by Adam, so that this
+        is the law of Adam's rate times m. The parts must have as many rows each: a gradient is as
+        1/n, and of two that go apart one would take the whole step."""
+        shape = self.shape_laws[name]
+        if len(shape) - (name in self.lists) != 2 or any(
+                one.part.kind != "map" or any(isinstance(axis, float) for axes in one.part.to
+                                              for axis in axes) for one in parts):
             return None                 # of pairs of an expert and a unit, of which Muon has none
-        return _times(self._factor(first), -1.0)
+        rows = [added(*(self._length(one, axis) for axis in one.part.to[0])) for one in parts]
+        return None if any(one != rows[0] for one in rows) else added(adam, shape[-1][1])
 
     def _factor(self, found: Found) -> dict:
         """F of U = F W: eps of the network is F/n."""

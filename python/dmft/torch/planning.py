@@ -64,8 +64,8 @@ class Assembly:
             own = dict.fromkeys(("sgd", "adam", "eps"), {}) | {"std": None}
             if isinstance(word, dict):
                 own |= self._own(name, word)
-            hidden = len(self.planner.shape_laws[name]) == 2 and all(
-                law for _, law in self.planner.shape_laws[name])
+            listed, shape = name in self._lists, self.planner.shape_laws[name]
+            hidden = len(shape) == 2 + listed and (listed or all(law for _, law in shape))
             return own | {"muon": {} if hidden else None, "std": [(None, own["std"], None)]}
         found = [self.planner.of_part(one, word) for one in parts]
         if word == "mssp":
@@ -82,7 +82,7 @@ class Assembly:
             starts = [(leaf.at, law, None) for part, law in zip(parts, stds)
                       for leaf in part.part.leaves if leaf.parameter == name]
         return {"sgd": first["sgd"], "adam": first["adam"], "eps": first["eps"],
-                "muon": self.planner.of_muon(parts), "std": starts}
+                "muon": self.planner.of_muon(name, parts, first["adam"]), "std": starts}
 
     def _deep(self, name: str, laws: dict) -> dict:
         """With the powers of the numbers of blocks."""

@@ -30,6 +30,10 @@ except ImportError:                     # beside this file
 FORMAT = 2
 KEYS = ("base", "counts", "notes", "numbers", "parameterization", "parameters")
 # Which rates an optimizer of torch.optim has: along the gradient, or of each entry by itself.
+# What torch.optim.Muon multiplies its rate by, for n rows and m columns (`adjust_lr_fn`).
+MUON_RULES = {"original": lambda n, m: max(1.0, n / m) ** 0.5,
+              "match_rms_adamw": lambda n, m: 0.2 * max(n, m) ** 0.5,
+              "spectral_unclamped": lambda n, m: (n / m) ** 0.5}
 LAWS = {"sgd": "sgd", "momentum": "sgd", "adam": "adam", "adamw": "adam", "lion": "adam"}
 
 
@@ -226,8 +230,9 @@ class Plan(Fitted):
         """(groups of hidden matrices for torch.optim.Muon, a function that says which parameters
         are left): give the second one to groups as only=. adjust_lr_fn: that of your Muon; part: of
         groups."""
-        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
-            raise InputError(f"adjust_lr_fn {adjust_lr_fn!r}: must be original or match_rms_adamw")
+        if adjust_lr_fn not in (None, *MUON_RULES):
+            raise InputError(f"adjust_lr_fn {adjust_lr_fn!r}: must be one of "
+                             + " ".join(MUON_RULES))
         known = self._known_sizes(model, sizes, part)
         ratios = self._ratios(known)
         matched, rows = self._matched(model, known if part else None), []
@@ -307,8 +312,7 @@ def _is_number(one) -> bool:
 def _muon(n: float, m: float, rule: str | None) -> float:
     """The lr of torch.optim.Muon that moves an n x m matrix as far as rows of norm one need it:
     (n/m)^1/2 over what its rule multiplies."""
-    rule = max(n, m) ** 0.5 if rule == "match_rms_adamw" else max(1.0, n / m) ** 0.5
-    return (n / m) ** 0.5 / rule
+    return (n / m) ** 0.5 / MUON_RULES[rule or "original"](n, m)
 
 
 def index_in(at, shape) -> tuple:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import torch
 
 from dmft.errors import InputError
-from dmft.torch.importing.experts import alike_lists, stacked
+from dmft.torch.importing.experts import lists_of, stacked
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.record import InDouble, doubles
 from dmft.torch.plan_sizes import pattern_of
@@ -50,8 +50,9 @@ class Builds:
         """The module of width N."""
         return self.of_sizes(self.others(N), N)
 
-    def of_sizes(self, sizes, seed: int) -> torch.nn.Module:
-        """The module of these sizes, in their order."""
+    def of_sizes(self, sizes, seed: int, as_read: bool = True) -> torch.nn.Module:
+        """The module of these sizes, in their order, with its lists of experts stacked (as_read),
+        or as build makes it."""
         N = ", ".join(map(str, sizes))
         self._count(sizes, N)
         try:
@@ -67,8 +68,10 @@ class Builds:
         if not isinstance(module, torch.nn.Module):
             raise InputError(f"build({N}) gives a {type(module).__name__}, which is no "
                              "torch.nn.Module")
-        module = self.stacked(module.double().train())
-        self._check(module, N)
+        module = module.double().train()
+        if not as_read:
+            return module
+        self._check(self.stacked(module), N)
         with torch.no_grad():
             for name, parameter in module.named_parameters():
                 if name in self.ignored:
@@ -92,33 +95,32 @@ class Builds:
         """The module without any memory; None of one whose constructor wants numbers."""
         try:
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
-                return self.build(*sizes)
+                module = self.build(*sizes)
         except Exception:               # of a stranger's code
             return None
+        return module if isinstance(module, torch.nn.Module) else None
+
+    def looked_at(self, sizes) -> torch.nn.Module:
+        """A module of these sizes without memory, or one with numbers."""
+        module = self.without_numbers(sizes)
+        return self.of_sizes(sizes, 0, False) if module is None else module
 
     def names(self, sizes) -> list[str]:
         """The names of all parameters of a module of these sizes."""
-        module = self.without_numbers(sizes)
-        if isinstance(module, torch.nn.Module):
-            self.stacked(module)
-        else:
-            module = self.of_sizes(sizes, 0)
-        return [name for name, _ in module.named_parameters()]
+        return [name for name, _ in self.stacked(self.looked_at(sizes)).named_parameters()]
 
     def stacked(self, module: torch.nn.Module) -> torch.nn.Module:
         """The same module, with its lists of experts stacked."""
-        return stacked(module, [name for name in (alike_lists(module) if self.lists else ())
-                                if pattern_of(name) in self.lists])
+        return stacked(module, [name for name, (_, why) in lists_of(module).items() if not why
+                                and pattern_of(name) in self.lists]) if self.lists else module
 
-    def growing_lists(self, one, two) -> set[str]:
-        """Which lists of equal modules are longer at the second of these sizes."""
-        def lists(sizes):
-            module = self.without_numbers(sizes)
-            return alike_lists(module if isinstance(module, torch.nn.Module) else
-                               self.of_sizes(sizes, 0))
-        few = lists(one)
-        more = lists(two) if few else {}
-        return {pattern_of(name) for name, many in few.items() if more.get(name, many) > many}
+    def growing_lists(self, one, two) -> dict[str, str]:
+        """{name of a list that is longer at the second of these sizes, with * for numbers: why its
+        members cannot be one tensor for each parameter, or ""}."""
+        few = lists_of(self.looked_at(one))
+        more = lists_of(self.looked_at(two)) if few else {}
+        return {pattern_of(name): why for name, (count, why) in few.items()
+                if more.get(name, (count,))[0] > count}
 
     def _count(self, sizes, N: str) -> None:
         """Refuses a module that is too large before it takes memory. One whose sizes are all no
@@ -126,7 +128,7 @@ class Builds:
         if any(all(a <= b for a, b in zip(sizes, known)) for known in self._counted):
             return
         module = self.without_numbers(sizes)
-        if not isinstance(module, torch.nn.Module):
+        if module is None:
             return
         count = sum(one.numel() for one in module.parameters())
         if count > MOST:

@@ -7,8 +7,12 @@ it, and merging.py makes one branch of those of all experts.
 """
 from __future__ import annotations
 
+import collections
+
 import torch
 from torch import nn
+
+from dmft.errors import InputError
 
 
 class _Tree(nn.Module):
@@ -51,37 +55,102 @@ class Stacked(nn.ModuleList):
         return self._expert(every) if isinstance(every, int) else [self._expert(e) for e in every]
 
 
-def alike_lists(module: nn.Module) -> dict[str, int]:
-    """{name of a list of modules that have the same parameters: how many they are}."""
-    def of(one):
-        return type(one), [(name, p.shape, p.requires_grad) for name, p in one.named_parameters()]
-    return {name: len(one) for name, one in module.named_modules()
-            if type(one) is nn.ModuleList and len(one) > 1 and any(True for _ in one.parameters())
-            and all(of(other) == of(one[0]) for other in one)}
+class StackedTensors(nn.ParameterList):
+    """A list of parameters that are one tensor."""
+
+    def __getitem__(self, which):
+        every = range(len(self))[which]
+        tensor = self._parameters["*"]
+        return tensor[every] if isinstance(every, int) else [tensor[e] for e in every]
+
+
+def _places(one) -> list[dict]:
+    """{path: (the module that has it, its name there)} of the parameters of each member."""
+    if isinstance(one, nn.ParameterList):
+        return [{"": (one, str(e))} for e in range(len(one))]
+    members = one.values() if isinstance(one, nn.ModuleDict) else one
+    return [{path + "." * bool(path) + key: (part, key) for path, part in member.named_modules()
+             for key in part._parameters if part._parameters[key] is not None}
+            for member in members]
+
+
+def _at(place) -> torch.Tensor:
+    part, key = place
+    return part._parameters[key]
+
+
+def lists_of(module: nn.Module) -> dict[str, tuple[int, str]]:
+    """{name of a list of modules, or of parameters: (how many, why they cannot be one tensor for
+    each parameter or "")}."""
+    found = {}
+    for name, one in module.named_modules():
+        if not isinstance(one, (nn.ModuleList, nn.ModuleDict, nn.ParameterList)):
+            continue
+        every = _places(one)
+        kinds = {tuple((type(part), path, _at((part, key)).shape, _at((part, key)).requires_grad)
+                       for path, (part, key) in places.items()) for places in every}
+        if any(every):
+            found[name] = len(every), \
+                f"is a {type(one).__name__}, and no ModuleList or ParameterList" \
+                if type(one) not in (nn.ModuleList, nn.ParameterList) else \
+                "has only one at the smaller size" if len(every) < 2 else \
+                "has members of several classes or shapes" if len(kinds) > 1 else ""
+    return found
 
 
 def stacked(module: nn.Module, names) -> nn.Module:
     """The same module, with these lists of it stacked."""
+    uses = collections.Counter(id(one) for part in module.modules()
+                               for one in part._parameters.values())
+    parts = set()
     for name in names:
+        if any(name.startswith(outer + ".") for outer in names):
+            raise InputError(f"{name} is a list within another list, and both have more members "
+                             "at the larger size; give one of their lengths by counts=")
         one = module.get_submodule(name)
-        experts = list(one)
-        places = [{path + "." * bool(path) + key: (part, key)
-                   for path, part in expert.named_modules() for key in part._parameters
-                   if part._parameters[key] is not None} for expert in experts]
+        every = _places(one)
+        for e, places in enumerate(every):
+            for path, place in places.items():
+                if uses[id(_at(place))] > 1 or place in parts:
+                    raise _used_twice(name, e, path)
+            parts |= set(places.values())
         with torch.no_grad():
-            tensors = {path: nn.Parameter(
-                torch.stack([place[path][0]._parameters[place[path][1]] for place in places]),
-                places[0][path][0]._parameters[places[0][path][1]].requires_grad)
-                for path in places[0]}
+            tensors = {path: nn.Parameter(torch.stack([_at(places[path]) for places in every]),
+                                          _at(every[0][path]).requires_grad) for path in every[0]}
+        if isinstance(one, nn.ParameterList):
+            one.__class__ = StackedTensors
+            one._parameters.clear()
+            one.register_parameter("*", tensors[""])
+            continue
+        one.__dict__.update(experts=list(one), places=every)
         one.__class__ = Stacked
-        one.__dict__.update(experts=experts, places=places)
         one._modules.clear()
         one._modules["*"] = _Tree(tensors)
+    left = set(module.modules())
+    for name in names:
+        one = module.get_submodule(name)
+        for e, places in enumerate(one.__dict__.get("places", ())):
+            for path, (part, _) in places.items():
+                if part in left:
+                    raise _used_twice(name, e, path)
     return module
+
+
+def _used_twice(name: str, e: int, path: str) -> InputError:
+    return InputError(f"{name}.{e}{'.' * bool(path)}{path} is a parameter of something else, too, "
+                      f"and each of a growing number of members of {name} must have its own; give "
+                      "their number by counts=")
 
 
 def of_lists(module: nn.Module) -> dict[str, list[str]]:
     """{parameter of a list that is stacked: the parameters of the experts that it has}."""
-    return {f"{name}.*.{path}": [f"{name}.{e}.{path}" for e in range(len(one))]
-            for name, one in module.named_modules() if isinstance(one, Stacked)
-            for path in one.__dict__["places"][0]}
+    return {f"{name}.*{path}": [f"{name}.{e}{path}" for e in range(len(one))]
+            for name, one in module.named_modules() if isinstance(one, (Stacked, StackedTensors))
+            for path in ([""] if isinstance(one, StackedTensors) else
+                         ["." + path for path in one.__dict__["places"][0]])}
+
+
+def list_of(name: str) -> str | None:
+    """The list that a parameter of this name is stacked of."""
+    words = name.split(".")
+    return ".".join(words[:words.index("*")]) if "*" in words else None

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import warnings
 
@@ -12,6 +13,7 @@ from dmft.run import describe
 from dmft.torch import exponents
 from dmft.torch.importing import rates
 from dmft.torch.importing.experts import of_lists
+from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.laws import SIGMAS, is_simple, measured_power
 from dmft.torch.importing.optimizers import law_of
 from dmft.torch.inputs import ALONE
@@ -21,6 +23,7 @@ from dmft.torch.plan_sizes import pattern_of
 from dmft.torch.same_outputs import Outputs
 from dmft.torch.several import call_for_optimizer, several
 
+ALIKE = 1e-9                            # round-off of rates that are one
 DRAWN = 16                              # modules that a standard deviation is measured on
 
 
@@ -38,6 +41,24 @@ class Judge:
         self.widths = imported._builds.widths
         self.modules = imported._modules
         self.parameters = [dict(module.named_parameters()) for module in self.modules]
+        self.stacks = [of_lists(module) for module in self.modules]
+
+    @functools.cached_property
+    def his(self) -> list:
+        """The modules as build makes them, which an optimizer is of: each expert in a list has
+        parameters of its own."""
+        builds = self.imported._builds
+        return [builds.of_sizes(builds.others(N), N, False) for N in self.widths] \
+            if self.stacks[0] else self.modules
+
+    def _own(self) -> list[dict]:
+        """{parameter: the parameters of his that it is} of both modules."""
+        found = []
+        for module, parameters, stacks in zip(self.his, self.parameters, self.stacks):
+            own = dict(module.named_parameters())
+            found.append({name: [own[one] for one in stacks.get(name, [name])]
+                          for name in parameters})
+        return found
 
     def networks(self, kind: str) -> list[Program]:
         """The network at both widths, with an optimizer of this kind."""
@@ -48,7 +69,10 @@ class Judge:
 
     def check(self, optimizer) -> exponents.Check:
         """dmft.torch.check, of all parts; what outputs do has been compared by the import."""
-        laws = [optimizer_laws(module, optimizer) for module in self.modules]
+        laws = [optimizer_laws(module, optimizer) for module in self.his]
+        for found, stacks in zip(laws, self.stacks):
+            found |= {name: self._one_law(name, [found.get(one) for one in experts])
+                      for name, experts in stacks.items()}
         networks, pairs = {}, []
         for part in self.imported.parts:
             law = self._law(laws[0], part)
@@ -77,6 +101,19 @@ class Judge:
                                 Outputs([found, found]), left)
 
     @staticmethod
+    def _one_law(name: str, laws: list):
+        """The law of experts in a list, which are one matrix."""
+        first = laws[0]
+        if any((one is None) != (first is None) or one and (
+                one.by_entry != first.by_entry or any(
+                    abs((getattr(one, key) or 0) - (getattr(first, key) or 0))
+                    > ALIKE * abs(getattr(first, key) or 0) for key in ("rate", "eps", "decay")))
+               for one in laws):
+            raise InputError(f"{name}: experts in a list are moved differently by the optimizer; a "
+                             "program has one rate, eps and decay for all of them")
+        return first
+
+    @staticmethod
     def _law(laws: dict, part):
         """The one law of all parameters of a part; None if they do not move."""
         found = {name: None if part.still else laws.get(name) for name in part.parameters}
@@ -100,11 +137,11 @@ class Judge:
 
     def trained(self, optimizer):
         """The network with his scales, rates, eps and decay."""
-        optimizers = [several(call_for_optimizer(optimizer, module)) for module in self.modules]
+        optimizers = [several(call_for_optimizer(optimizer, module)) for module in self.his]
         law = law_of(optimizers[0])
-        networks = self.networks(law.kind)
+        networks, own = self.networks(law.kind), self._own()
         found = {part.name: [rates.of_user(*pair) for pair in zip(
-            optimizers, (part, part), self.parameters)] for part in self.imported.parts}
+            optimizers, (part, part), self.parameters, own)] for part in self.imported.parts}
         for part in self.imported.parts:
             one, two = (owned.kind or "none" for owned in found[part.name])
             if one != two:
@@ -118,6 +155,8 @@ class Judge:
         if decay:
             keys["training.weight_decay"] = decay
         if law.whole:
+            keys["training.muon_experts"] = self._muon_of_experts(
+                [part for part in self.imported.parts if found[part.name][0].kind == "muon"])
             keys["training.rest"] = " ".join(
                 part.name for part in self.imported.parts
                 if part.kind == "map" and found[part.name][0].kind != "muon")
@@ -126,13 +165,32 @@ class Judge:
             both = found[part.name]
             kind, alike = both[0].kind or law.kind, self._parts_of(part)
             sizes = [self._sizes(network, part.name) for network in networks]
+            entries = [of[part.parameters[0]][0].numel() for of in own]
             values = rates.weight_options(part, self._of_powers(part, drawn, both), kind, sizes,
-                                          self.widths, len(alike))
+                                          self.widths, entries)
             said = {"decays": self._part_of_decay(writer, part, both, decay)} if decay else {}
             if kind == "muon" and len(alike) > 1:
+                self._check_parts(alike, networks[0])
                 said["heads_of"] = alike[0].name
             return said | self._written(writer, values, all(one.lr == 0 for one in both))
         return self.imported.write(options, rates.Trained(keys)).network
+
+    def _muon_of_experts(self, moved) -> str:
+        """The key muon_experts: whether the part of each expert is a matrix of Muon's. Those in a
+        list are, where an expert is as wide as its matrix of the program has entries for it."""
+        listed = [part for part in moved if part.parameters[0] in self.stacks[0]]
+        for part in listed:
+            if sum(map(len, part.to)) < 3 or len(self._parts_of(part)) > 1:
+                raise InputError(
+                    f"{part.parameters[0]}: Muon takes the matrix of each expert by itself, and a "
+                    "program has that of experts that grow alone, in a matrix for each parameter; "
+                    "give it to the optimizer of the rest")
+        others = [part for part in moved if part not in listed and sum(map(len, part.to)) > 2]
+        if listed and others:
+            raise InputError(f"Muon takes {listed[0].parameters[0]} expert by expert, and "
+                             f"{others[0].parameters[0]} as one matrix of all experts; a program "
+                             "has one way for both: give one to the optimizer of the rest")
+        return "each" if listed else "together"
 
     def _say_what_is_not_drawn(self) -> None:
         """A program draws independent normals; what else a module begins with is said."""
@@ -168,6 +226,18 @@ class Judge:
     def _parts_of(self, part) -> list:
         """The matrices that are parts of the same parameter, which Muon moves as a whole."""
         return [one for one in self.imported.parts if one.parameters == part.parameters]
+
+    def _check_parts(self, parts, network: Program) -> None:
+        """Refuses a matrix whose parts are of several sizes."""
+        if len({self._sizes(network, one.name) for one in parts}) > 1:
+            (name,) = parts[0].parameters
+            place = next(one.place for one in ordered(self.imported.roots)
+                         if one.operation == "map" and one.data[0].parameter == name)
+            raise InputError(f"{name} ({place}): Muon moves it as one matrix, whose parts "
+                             f"{' and '.join(one.name for one in parts)} are of several sizes, and "
+                             "a program does so with parts of one size alone; build the module "
+                             "with separate parameters, or give this one to the optimizer of the "
+                             "rest")
 
     def _of_powers(self, part, drawn, numbers):
         """Standard deviations are measured; here they are powers of the width."""

@@ -11,6 +11,7 @@ import dataclasses
 import torch
 
 from dmft.errors import InputError
+from dmft.torch.importing.experts import list_of
 from dmft.torch.importing.random_numbers import is_random
 from dmft.torch.importing.record import Record, Step, tensors
 from dmft.torch.importing.together import NotAlike, Together, Value
@@ -20,12 +21,12 @@ JOINS = ("add", "index_add", "index_put", "stack", "cat")
 
 
 class Merger(Together):
-    """The branches of the lists of experts of a record, which `lists` has as {tensor: (name of the
-    list, how many)}."""
+    """The branches of the lists of experts of a record; stacks: their tensors. Lists of one length
+    are taken as those of the same experts, each of which may have an entry in several."""
 
-    def __init__(self, record: Record, lists: dict):
+    def __init__(self, record: Record, stacks):
         super().__init__(record)
-        self.lists = lists
+        self.stacks = set(map(id, stacks))
         self.why = ""                   # why something was not joined
 
     def merged(self) -> Record:
@@ -36,17 +37,15 @@ class Merger(Together):
         for step in self.record.steps:
             experts = frozenset().union(*(self.of.get(id(one), frozenset()) for one in tensors(
                 [step.arguments, *step.options.values()])))
-            if step.operation == "select" and id(step.arguments[0]) in self.lists:
+            if self._one_of_a_stack(step):
                 tensor, _, e = step.arguments
-                experts = frozenset({(self.lists[id(tensor)], e % len(tensor))})
+                experts = frozenset({(len(tensor), e % len(tensor))})
             for k, one in enumerate(step.results):
                 if isinstance(one, torch.Tensor):
                     self.made[id(one)] = step, k
                     self.of[id(one)] = experts
-            lists = {name for name, _ in experts}
             joined = None
-            if len(lists) == 1 and len(experts) == next(iter(lists))[1] \
-                    and step.operation in JOINS:
+            if step.operation in JOINS and {count for count, _ in experts} == {len(experts)}:
                 joined = self._join(step, len(experts))
             if joined:
                 self.of[id(step.results[0])] = frozenset()
@@ -61,9 +60,12 @@ class Merger(Together):
                 live |= {id(one) for one in tensors([step.arguments, *step.options.values()])}
                 found.append(step)
         for step in found:
-            if step.operation == "select" and id(step.arguments[0]) in self.lists:
+            if self._one_of_a_stack(step):
                 raise NotAlike(self.why or f"an expert is used by itself ({step.place})")
         return found[::-1]
+
+    def _one_of_a_stack(self, step: Step) -> bool:
+        return step.operation == "select" and id(step.arguments[0]) in self.stacks
 
     # --- joins -----------------------------------------------------------------------------------
 
@@ -86,19 +88,19 @@ class Merger(Together):
 
     def _stacked(self, step: Step) -> torch.Tensor:
         every, dim = step.arguments[0], (*step.arguments[1:], 0)[0]
-        value = self.value(tuple(self._in_order(every)))
-        if not isinstance(value, Value) or value.rows is not None:
+        values = self._values(every)
+        if len(values) > 1 or values[0].rows is not None:
             raise NotAlike(f"rows that experts chose are joined ({step.place})")
-        tensor = value.tensor
-        if not value.each:
+        tensor = values[0].tensor
+        if not values[0].each:
             tensor = tensor.expand(self.count, *tensor.shape)
         stack = step.operation == "stack"
         dim = dim % (every[0].dim() + stack)
         tensor = tensor.movedim(0, dim)
         return tensor if stack else tensor.flatten(dim, dim + 1)
 
-    def _in_order(self, every) -> list:
-        """One tensor of each expert, in their order."""
+    def _in_order(self, every) -> list[tuple]:
+        """Tuples of one of each expert, in the order of the experts."""
         found: dict = {}
         for one in every:
             of = self.of.get(id(one), frozenset())
@@ -106,9 +108,16 @@ class Merger(Together):
                 raise NotAlike("something is joined that is of no one expert")
             ((_, e),) = of
             found.setdefault(e, []).append(one)
-        if sorted(found) != list(range(self.count)) or any(len(one) > 1 for one in found.values()):
-            raise NotAlike("experts are not joined once each")
-        return [found[e][0] for e in range(self.count)]
+        if sorted(found) != list(range(self.count)) or len(set(map(len, found.values()))) > 1:
+            raise NotAlike("experts are not joined equally often")
+        return list(zip(*(found[e] for e in range(self.count))))
+
+    def _values(self, every) -> list[Value]:
+        """What all experts have, of as many tensors as each of them has here."""
+        values = [self.value(one) for one in self._in_order(every)]
+        if any(not isinstance(one, Value) for one in values):
+            raise NotAlike("which rows chose an expert is joined")
+        return values
 
     def _sum(self, step: Step) -> torch.Tensor:
         rest, terms, rows = [], [], []
@@ -119,7 +128,7 @@ class Merger(Together):
             total = self._of_rows(rows)
         else:
             try:
-                value = self.value(tuple(self._in_order(terms)))
+                values = self._values(terms)
             except NotAlike:            # the first one was added to something
                 first = self.made[id(terms[0])][0]
                 if first.operation != "add" or len(first.arguments) != 2:
@@ -127,10 +136,10 @@ class Merger(Together):
                 for one in first.arguments:
                     if isinstance(one, torch.Tensor):
                         (terms if self.of.get(id(one)) else rest).append(one)
-                value = self.value(tuple(self._in_order(terms[1:])))
-            if not isinstance(value, Value) or not value.each:
+                values = self._values(terms[1:])
+            if not all(one.each for one in values):
                 raise NotAlike(f"what is added is the same for all experts ({step.place})")
-            total = value.tensor.sum(0)
+            total = sum(one.tensor.sum(0) for one in values)
         for one in rest:
             total = total + one
         return total
@@ -162,43 +171,44 @@ class Merger(Together):
             raise NotAlike(f"{step.operation} of what some experts have made ({step.place})")
 
     def _added(self, to, at, value, accumulate=False):
-        """What is added to rows of a tensor; None where they get a value."""
+        """What is added to rows of a tensor: what is put there, if nothing is there yet, as the
+        value of the sum shows."""
         if len(at) != 1:
             return None
-        if accumulate:
-            return value
         step, _ = self.made.get(id(value), (None, 0))
-        if step is None or step.operation != "add" or step.options:
-            return None
+        if accumulate or step is None or step.operation != "add" or step.options:
+            return value
         for one, other in (step.arguments[:2], step.arguments[1::-1]):
             made, _ = self.made.get(id(one), (None, 0))
             if made is not None and made.operation == "index" and made.arguments[0] is to \
                     and len(made.arguments[1]) == 1 and made.arguments[1][0] is at[0]:
                 return other
-        return None
+        return value
 
     def _of_rows(self, rows) -> torch.Tensor:
-        added = self._in_order([one for _, one in rows])
-        where = [next(at for at, other in rows if other is one) for one in added]
-        at, value = self.value(tuple(where)), self.value(tuple(added))
-        if not isinstance(value, Value) or value.rows != 0:
-            raise NotAlike("rows are added that are not the rows an expert was given")
-        mask = self.mask(at)
-        if mask is not value.mask:
-            raise NotAlike("rows are added to others than an expert was given")
-        wide = mask.tensor.reshape(*mask.tensor.shape, *[1] * (value.tensor.dim() - value.each - 1))
-        return (wide * value.tensor).sum(0)
+        where, total = {id(one): at for at, one in rows}, 0
+        for every in self._in_order([one for _, one in rows]):
+            at, value = self.value(tuple(where[id(one)] for one in every)), self.value(every)
+            if not isinstance(value, Value) or value.rows != 0:
+                raise NotAlike("rows are added that are not the rows an expert was given")
+            mask = self.mask(at)
+            if mask is not value.mask:
+                raise NotAlike("rows are added to others than an expert was given")
+            wide = mask.tensor.reshape(*mask.tensor.shape,
+                                       *[1] * (value.tensor.dim() - value.each - 1))
+            total = total + (wide * value.tensor).sum(0)
+        return total
 
 
 def merged(record: Record) -> Record:
     """The record with one branch for all experts of each list that is stacked."""
-    of = {id(one): (name.split(".*.")[0], len(one)) for name, one in record.parameters.items()
-          if ".*." in name}
-    if not of:
+    stacks = {name: one for name, one in record.parameters.items() if list_of(name) is not None}
+    if not stacks:
         return record
     try:
-        return Merger(record, of).merged()
+        return Merger(record, stacks.values()).merged()
     except NotAlike as error:
-        raise InputError(f"the experts in {' and '.join({name for name, _ in of.values()})} are "
+        names = dict.fromkeys(map(list_of, stacks))
+        raise InputError(f"the experts in {' and '.join(names)} are "
                          f"not read as one tensor: {error}; write them as one tensor, one matrix "
                          "for each expert, or give their number by counts=") from None

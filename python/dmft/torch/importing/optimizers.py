@@ -6,11 +6,11 @@ gradient (sgd), every entry by its own (adam), or a matrix as a whole (muon).
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import torch
 
 from dmft.errors import InputError
+from dmft.torch.plans import MUON_RULES
 from dmft.torch.several import Several
 from dmft.torch.training import Lion, Momentum
 
@@ -21,10 +21,6 @@ if hasattr(torch.optim, "Muon"):        # since 2.9
     ROWS[torch.optim.Muon] = ("muon", "muon")
 # What may move the rest beside Muon, with the value of training.rest_optimizer.
 REST = {"gd": "gd", "adam": "adam", "adamw": "adam"}
-# What Muon multiplies its rate by, for a matrix of n rows and m columns (`adjust_lr_fn`).
-MUON_RATES = {"original": lambda n, m: math.sqrt(max(1, n / m)),
-              "match_rms_adamw": lambda n, m: 0.2 * math.sqrt(max(n, m)),
-              "spectral_unclamped": lambda n, m: math.sqrt(n / m)}
 STEPS, COEFFICIENTS = 5, (3.4445, -4.7750, 2.0315)      # of Muon's iteration
 
 
@@ -124,4 +120,4 @@ def group_of(optimizers: Several, parameter) -> tuple[str, dict] | None:
 
 def muon_rate(group, shape) -> float:
     """The number by which Muon multiplies the orthogonal matrix of a parameter of this shape."""
-    return float(group["lr"]) * MUON_RATES[group["adjust_lr_fn"] or "original"](*shape)
+    return float(group["lr"]) * MUON_RULES[group["adjust_lr_fn"] or "original"](*shape)

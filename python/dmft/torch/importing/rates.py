@@ -77,15 +77,15 @@ class Owned(Numbers):
     decay: float
 
 
-def of_user(optimizers, part: Part, parameters) -> Owned:
-    """His numbers of a part at one width."""
+def of_user(optimizers, part: Part, parameters, own: dict) -> Owned:
+    """His numbers of a part at one width; own: {parameter: those of his module that it is}."""
     found = []
-    for name in part.parameters:
-        kind, group = group_of(optimizers, parameters[name]) or ("", {"lr": 0.0})
-        lr = float(group["lr"]) if parameters[name].requires_grad else 0.0
+    for parameter in (one for name in part.parameters for one in own[name]):
+        kind, group = group_of(optimizers, parameter) or ("", {"lr": 0.0})
+        lr = float(group["lr"]) if parameter.requires_grad else 0.0
         decay = lr * group.get("weight_decay", 0.0)
         if kind == "muon":
-            lr = muon_rate(group, parameters[name].shape) if lr else 0.0
+            lr = muon_rate(group, parameter.shape) if lr else 0.0
         found.append((lr, float(group.get("eps", 0)), kind if lr else "", decay))
     if len(set(found)) > 1:
         raise InputError(f"{', '.join(part.parameters)} are one matrix of the program, and have "
@@ -111,9 +111,10 @@ class Trained(Network):
 
 
 def weight_options(part: Part, numbers: tuple[Owned, Owned], kind: str, sizes, widths,
-                   parts: int = 1) -> dict:
+                   entries) -> dict:
     """{option of a matrix: its values at both widths} for his numbers. kind: how it is moved;
-    parts: how many maps Muon moves as one matrix with it; sizes: {n, m} of both."""
+    sizes: {n, m} of both; entries: how many his matrix has, of which it may be a part or which may
+    be that of one expert."""
     found = {}
     for name, value in (("a0", _start), ("rate", _rate), ("adam_rate", _adam_rate),
                         ("adam_eps", _eps)):
@@ -124,8 +125,8 @@ def weight_options(part: Part, numbers: tuple[Owned, Owned], kind: str, sizes, w
         found[name] = tuple(value(part, one, abs(part.at(N)), *size)
                             for one, N, size in zip(numbers, widths, sizes))
     if kind == "muon":                  # whose multiplier is that of Adam
-        found["adam_rate"] = tuple(abs(part.at(N)) * one.lr * math.sqrt(m / (n * parts))
-                                   for one, N, (n, m) in zip(numbers, widths, sizes))
+        found["adam_rate"] = tuple(abs(part.at(N)) * one.lr * m / math.sqrt(count) for one, N,
+                                   (_, m), count in zip(numbers, widths, sizes, entries))
     return found
 
 

@@ -64,7 +64,7 @@ class Imported:
     def __init__(self, builds: Builds, example, output):
         self._builds, self._example, self.output = builds, example, output
         self.ignored = builds.ignored
-        builds.lists = builds.growing_lists(*map(builds.others, builds.widths))
+        builds.lists = self._lists()
         self._modules = [builds.at(N) for N in builds.widths]
         if len({tuple(one.shape for one in module.parameters()) for module in self._modules}) < 2:
             raise InputError("build gives modules of the same sizes at widths {} and {}; it must "
@@ -77,6 +77,16 @@ class Imported:
         say_what_is_still(self.parts)
         self.differences: dict[str, float] = {}
         self.build, self.counts, self.traced, self.places = builds.build, {}, {}, {}
+
+    def _lists(self) -> set[str]:
+        """Lists of experts of which there are more at the larger size."""
+        found = self._builds.growing_lists(*map(self._builds.others, self._builds.widths))
+        for name, why in found.items():
+            if why:
+                raise InputError(f"{name}, which has more members at the larger size, {why}; make "
+                                 "it an nn.ModuleList of one class and shape, or one tensor, or "
+                                 "give its length by counts=")
+        return set(found)
 
     # --- reading ---------------------------------------------------------------------------------
 

@@ -14,6 +14,13 @@ import torch
 from dmft.torch.importing.record import Record, Recorder, Step
 
 VIEWS = ("view", "_unsafe_view", "reshape", "expand")
+# Operations that take an entry of a tensor: (axis, which entry) of their k-th result, and whether
+# the axis stays, with one entry; -1 is none of single ones.
+ENTRIES = {"select": (lambda k, dim, e: (dim, e), False),
+           "slice": (lambda k, dim=0, low=0, high=-1, *step: (dim, low if high == low + 1 else -1),
+                     True),
+           "unbind": (lambda k, dim=0: (dim, k), False),
+           "split": (lambda k, size, dim=0: (dim, k if size == 1 else -1), True)}
 
 
 class NotAlike(Exception):
@@ -60,6 +67,7 @@ class Together:
                                      for one in step.results)
         self.made: dict[int, tuple[Step, int]] = {}
         self.count, self.known = 0, {}
+        self.hits: dict[int, Hit] = {}  # of masks, by their ids
 
     def value(self, every: tuple):
         """What all experts have where each has one of these tensors."""
@@ -76,11 +84,13 @@ class Together:
             raise NotAlike("experts are not computed alike"
                            + next((f" ({one[0].place})" for one in made if one), ""))
         steps = [step for step, _ in made]
+        if steps[0].operation.endswith("_"):
+            raise NotAlike(f"{steps[0].operation} writes into what experts have ({steps[0].place})")
         entries = self._entries(steps, [k for _, k in made])
         if entries is not None:
             return entries
         try:
-            if len({k for _, k in made}) > 1 or steps[0].operation.endswith("_") \
+            if len({k for _, k in made}) > 1 \
                     or any(one.options != steps[0].options for one in steps):
                 raise NotAlike(f"{steps[0].operation} is not the same for all experts "
                                f"({steps[0].place})")
@@ -97,34 +107,36 @@ class Together:
     def _entries(self, steps, ks):
         """Entries of one tensor, the e-th one for expert e."""
         first, experts = steps[0], list(range(self.count))
-        source = first.arguments[0]
-        if not isinstance(source, torch.Tensor) \
-                or any(step.arguments[0] is not source for step in steps):
+        if first.operation != "eq" and first.operation not in ENTRIES:
             return None
-        rest = [step.arguments[1:] for step in steps]
-        name = first.operation
-        if name == "eq" and [one[0] for one in rest] == experts and not source.is_floating_point():
-            if source.dim() == 1:
-                return self._mask_of(Hit(source.unsqueeze(-1), (0, 1)))
-            return Hit(source, tuple(range(source.dim())))
-        if name == "select" and len({one[0] for one in rest}) == 1:
-            dim = rest[0][0] % source.dim()
-            if source.shape[dim] == self.count and [one[1] % self.count for one in rest] == experts:
-                return self._chosen(source, dim) or Value(self._first(source, dim), True)
-        if name == "slice" and len({one[0] for one in rest}) == 1:
-            dim = rest[0][0] % source.dim()
-            if [one[1:] for one in rest] == [(e, e + 1) for e in experts]:
-                return Value(self._first(source, dim).unsqueeze(dim + 1), True)
-        if name in ("unbind", "split") and all(step is first for step in steps) and ks == experts:
-            dim = (rest[0][-1] if len(rest[0]) > (name == "split") else 0) % source.dim()
-            if source.shape[dim] == self.count:
-                tensor = self._first(source, dim)
-                return Value(tensor if name == "unbind" else tensor.unsqueeze(dim + 1), True)
-        return None
+        source = first.arguments[0]
+        if any(step.arguments[0] is not source for step in steps):
+            return None
+        if first.operation == "eq":
+            if source.is_floating_point() or [step.arguments[1] for step in steps] != experts:
+                return None
+            return self._mask_of(Hit(self._with_slot(source), (0, 1))) if source.dim() == 1 \
+                else Hit(source, tuple(range(source.dim())))
+        find, keeps = ENTRIES[first.operation]
+        at = [find(k, *step.arguments[1:]) for step, k in zip(steps, ks)]
+        dim = at[0][0] % source.dim()
+        if any(one[0] != at[0][0] for one in at) or source.shape[dim] != self.count \
+                or [one[1] % self.count for one in at] != experts:
+            return None
+        if first.operation == "select" and (hit := self._chosen(source, dim)):
+            return hit
+        tensor = source.movedim(dim, 0) if dim else source
+        return Value(tensor.unsqueeze(dim + 1) if keeps else tensor, True)
 
-    @staticmethod
-    def _first(tensor, dim):
-        return tensor.movedim(dim, 0) if dim else tensor
+    def _with_slot(self, index: torch.Tensor) -> torch.Tensor:
+        """The index [.., slot] of one that had no other slot."""
+        step, _ = self.made.get(id(index), (None, 0))
+        while step is not None and isinstance(step.arguments[0], torch.Tensor) \
+                and step.arguments[0].numel() == index.numel():
+            if step.arguments[0].shape == (*index.shape, 1):
+                return step.arguments[0]
+            step, _ = self.made.get(id(step.arguments[0]), (None, 0))
+        return index.unsqueeze(-1)
 
     def _chosen(self, source, dim):
         """Of the one_hot of an index, [.., slot, expert] in any order; None of another tensor."""
@@ -155,7 +167,8 @@ class Together:
     def _mask_of(self, hit: Hit) -> Value:
         key = "mask", id(hit.index)
         if key not in self.known:
-            self.known[key] = self._scattered(dataclasses.replace(hit, weights=None))
+            found = self._scattered(dataclasses.replace(hit, weights=None))
+            self.known[key], self.hits[id(found)] = found, hit
         return self.known[key]
 
     def mask(self, at) -> Value:
@@ -237,6 +250,10 @@ class Together:
             raise NotAlike("rows are chosen of rows that chose an expert")
         if len(columns) == 1:
             mask = self.mask(columns[0])
+            of = self.hits.get(id(mask))    # weights of a single slot have an axis for it
+            if of is not None and not x.each and x.tensor.shape == of.index.shape \
+                    and x.tensor.shape[-1] == 1 and x.tensor.is_floating_point():
+                x = Value(self._scattered(of, x.tensor).tensor.unsqueeze(-1), True)
             return Value(x.tensor, x.each, dims[0], mask)
         hit = columns[0].mask if isinstance(columns[0], Places) else None
         if not isinstance(hit, Hit) or x.each or hit.index.dim() != 2 or dims != [0, 1] \
