@@ -6,6 +6,7 @@ stand between two marks; the text around them is written by hand. Each section h
 in docs/coverage/, with the commands of its rows and everything that was seen."""
 
 import re
+import shlex
 import textwrap
 import tomllib
 from collections import Counter
@@ -27,7 +28,7 @@ VERDICTS = ("shown", "contradicted", "cannot tell", "not there")
 WIDTH = 110  # columns of a line of rows.toml
 CELL = 90  # letters of a number in the table
 
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:\(\d+\))?(?:e[-+]?\d+)?|nan|inf|\?"
+NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:\(\d+\))?(?:e[-+]?\d+)?|nan|inf|\?"
 ENTRY = rf"(?:{NUMBER})(?: \[(?:{NUMBER}), (?:{NUMBER})\])?"
 SEEN = re.compile(r"`(?:(\w+)\()?(?:(\w+\.h5):)?(/[\w./,-]+)(?:\[([^\]]*)\])?\)?`"
                   rf"(?: = ({ENTRY}(?: {ENTRY})*))?")
@@ -55,6 +56,43 @@ def read_rows():
     return [Row(**{key: " ".join(value.split()) if isinstance(value, str) else
                    tuple(value) if key == "commands" else value for key, value in row.items()})
             for row in there]
+
+
+def swept(names, values):
+    """All values of each key of a line of [sweep]: of "a, b = 1 2 | 3 4" a has "1 3"."""
+    keys = [name.strip() for name in names.split(",")]
+    cells = [cell.split() for cell in values.split("|")]
+    if len(keys) == 1:
+        return {keys[0]: values.replace("|", " ")}
+    return {key: " ".join(cell[place] for cell in cells) for place, key in enumerate(keys)}
+
+
+def of_ini(path):
+    """Keys and values of an ini and of those that it includes."""
+    values, section = {}, ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, _, value = (part.strip() for part in line.partition("="))
+        if name == "include":
+            values |= of_ini(path.parent / value)
+        elif line.startswith("["):
+            section = line.strip()[1:-1]
+        elif value and not line.startswith("#"):
+            values |= swept(name, value) if section == "sweep" else {f"{section}.{name}": value}
+    return values
+
+
+def settings(command):
+    """What a command sets, {"training.eta0": "0.3", ...}: the keys of its ini and its own. What the
+    program takes by default is not in it."""
+    words = shlex.split(command)
+    values = of_ini(ROOT / next(word for word in words if word.endswith(".ini")))
+    for word in words:
+        name, _, value = word.removeprefix("--").partition("=")
+        if word.startswith("--sweep."):
+            values |= swept(name.removeprefix("sweep."), value)
+        elif word.startswith("--") and "." in name:
+            values[name] = value
+    return values
 
 
 def text_field(name, value):

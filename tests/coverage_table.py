@@ -17,12 +17,12 @@ was seen
 is compared: numbers to one unit of their last digit, which of entries that should be zero is at
 least the round-off of the dataset's largest entry. .62(3) is a value with its standard error in
 units of the last digit; the error is that of the dataset NAME_se beside NAME, and is known within
-half of itself. Every value has one where the file has one above 1e-4 of it, and exponents must. An
-optimum, and the objective there, must have its interval of 95 %, .62 [.58, .66]: that of the
-datasets NAME_low and NAME_high (low and high of at). One that is not known is refused, with the
-reason that the file has (its row may give /optimum/least_at), and so is one whose row does not say
-of which key it is ("best eta0"). --update writes the numbers that are seen into the rows and their
-pages."""
+half of itself. Every value has one where the file has one above 1e-4 of it, exponents must, and so
+has the mean, rms or std of a dataset NAME_runs (the jackknife over runs). An optimum, and the
+objective there, must have its interval of 95 %, .62 [.58, .66]: that of the datasets NAME_low and
+NAME_high (low and high of at). One that is not known is refused, with the reason that the file has
+(its row may give /optimum/least_at), and so is one whose row does not say of which key it is ("best
+eta0"). --update writes the numbers that are seen into the rows and their pages."""
 
 import math
 import os
@@ -38,6 +38,8 @@ from coverage_rows import ENTRY, NUMBER, ROOT, SEEN, read_rows, write_pages, wri
 NEEDS_ERROR = re.compile(r"_exponent$|_approach$")
 OPTIMUM = re.compile(r"^/optimum/(median_)?(at|objective|shift|factor)$")
 UNSEEN = 1e-4  # an error below so much of its value is beyond the digits of the page
+WARNED = re.compile(r"warning: too few sites|biases may be several standard errors|"
+                    "the limit is not self-averaging")
 ROUND_OFF = 1e-12  # of sums of some thousand products, relative to the largest entry
 
 
@@ -101,20 +103,33 @@ def error_in(text):
     return int(said[1]) * unit(text) if said else math.nan
 
 
+def reduced(array, reduction, index):
+    """The entries that are meant of an array, or the one number that they are reduced to."""
+    import numpy as np
+    if index:
+        array = eval(f"array[{index}]", {"array": array})
+    if reduction == "rms":
+        return [float(np.sqrt(np.nanmean(np.square(array))))]
+    if reduction == "count":
+        return [float(np.sum(np.isfinite(array)))]
+    if reduction:
+        return [float(getattr(np, "nan" + reduction)(array))]
+    return [float(value) for value in np.ravel(array)]
+
+
 def values_of(file, reduction, path, index):
     """The entries that are meant, and the size below which a difference of them is round-off."""
     import numpy as np
     array = np.asarray(file[path][()], dtype=float)
-    floor = ROUND_OFF * np.nanmax(np.abs(array), initial=0)
-    if index:
-        array = eval(f"array[{index}]", {"array": array})
-    if reduction == "rms":
-        return [float(np.sqrt(np.nanmean(np.square(array))))], floor
-    if reduction == "count":
-        return [float(np.sum(np.isfinite(array)))], floor
-    if reduction:
-        return [float(getattr(np, "nan" + reduction)(array))], floor
-    return [float(value) for value in np.ravel(array)], floor
+    return reduced(array, reduction, index), ROUND_OFF * np.nanmax(np.abs(array), initial=0)
+
+
+def jackknife(file, reduction, path, index):
+    """The standard error of a reduction over runs, from what it is without each of them."""
+    import numpy as np
+    runs = np.asarray(file[path][()], dtype=float)
+    without = [reduced(np.delete(runs, run, axis=0), reduction, index) for run in range(len(runs))]
+    return float(np.std(without) * np.sqrt(len(runs) - 1))
 
 
 def spread_over(value, low, high):
@@ -173,6 +188,8 @@ def entries_of(file, path, index, reduction):
         beside = [f"/optimum/{kind or ''}{end}" for end in ends]
     elif not reduction and (path + "_se" in file or NEEDS_ERROR.search(path)):
         beside = [path + "_se"]
+    if reduction in ("mean", "rms", "std") and path.endswith("_runs"):
+        return [(seen[0], jackknife(file, reduction, path, index))]
     seen = [0.0 if abs(value) < floor else value for value in seen]
     rows = zip(seen, *(values_of(file, None, more, index)[0] for more in beside))
     return [row[:1] if len(row) == 2 and abs(row[1]) < max(UNSEEN * abs(row[0]), floor)
@@ -231,6 +248,8 @@ def check(row, result):
     for quote in re.findall(r'"([^"]+)"', seen):
         if spoken(quote) not in spoken(text):
             problems.append(f'"{quote}" is not printed')
+    if WARNED.search(text) and "warns" not in seen:
+        print(f"row {row.number}: the program warns of its limit, and the row does not say so")
     output = output_of(row.commands[-1])
     return problems, SEEN.sub(lambda match: compare(match, Path(folder.name), output, problems),
                               seen)
