@@ -9,8 +9,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void set_keys(const struct command *command) {
-    struct param_section *sections;
-    struct params params;
+    FREED(base_free) struct param_section *sections;
+    FREED(params_free) struct params params;
     struct config config;
     struct err err = {0};
     size_t count;
@@ -20,8 +20,6 @@ static void set_keys(const struct command *command) {
                                                           command->override, 0},
                                    &config, &err),
                   &err);
-    params_free(&params);
-    free(sections);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
@@ -30,8 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     const char *output = NULL;
     const struct command_option options[] = {
         {"--force", &force, NULL, NULL}, {"-o", NULL, &output, "the name of the output file"}, {0}};
-    char *text = fuzz_text(bytes, size), *word[WORDS + 1] = {"dmft-solve"}, *rest = text,
-         *name = NULL;
+    FREED(base_free) char *text = fuzz_text(bytes, size), *name = NULL;
+    char *word[WORDS + 1] = {"dmft-solve"}, *rest = text;
     int words = 1;
     for (char *next; words < WORDS && (next = strsep(&rest, "\n"));)
         word[words++] = next;
@@ -44,7 +42,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
         set_keys(&command);
     if (!code && command.file)
         fuzz_require(!command_output(&name, &command, output, ".h5", &err), "no name");
-    free(name);
-    free(text);
     return 0;
 }

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 /* Reads an ini text; on success returns it as written back, to free. */
 static char *read_and_write(void *bytes, size_t size, char *override) {
-    struct params params;
+    FREED(params_free) struct params params;
     struct table_config config;
     struct err err = {0};
     char *text = NULL;
@@ -25,7 +25,6 @@ static char *read_and_write(void *bytes, size_t size, char *override) {
     fuzz_sentence(code, &err);
     if (!code)
         fuzz_require(!params_text(&params, &text, &length, &err), "not written");
-    params_free(&params);
     return text;
 }
 
@@ -33,10 +32,9 @@ static void round_trip(void *bytes, size_t size, char *override) {
     char *text = read_and_write(bytes, size, override);
     if (!text)
         return;
-    char *again = read_and_write(text, strlen(text), NULL);
+    FREED(base_free) char *again = read_and_write(text, strlen(text), NULL);
     fuzz_require(again && !strcmp(text, again), "not read back as written");
     free(text);
-    free(again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {

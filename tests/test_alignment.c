@@ -49,7 +49,7 @@ TEST(of_independent_entries) {
 
 /* Parts are as without alignments, which the limit does not have. */
 TEST(beside_parts) {
-    struct record record, parts;
+    FREED(record_free) struct record record, parts;
     measure(&record, (const char *const[]){NULL});
     support_one("data/regime2.ini",
                 (const char *const[]){"reference.coordinate_check=yes", "data.inputs=1",
@@ -64,6 +64,4 @@ TEST(beside_parts) {
                                       "output.kernels=none", "output.responses=no", NULL},
                 0, &record);
     assert_null(record_find(&record, "rms_Q_eff_aligned"));
-    record_free(&record);
-    record_free(&parts);
 }

@@ -116,9 +116,9 @@ TEST(nothing_is_read_as_nothing) {
 /* More sites than are on the host at once: two rows, then one. */
 TEST(rows_cross_in_parts) {
     enum { MANY = 600000 };
-    struct array first, second = {0};
+    FREED(array_free) struct array first, second = {0};
     struct archive archive;
-    double *was, *is;
+    FREED(base_free) double *was, *is;
     ASK(base_alloc(&was, 3 * MANY, sizeof *was, err));
     ASK(base_alloc(&is, 3 * MANY, sizeof *is, err));
     for (int i = 0; i < 3 * MANY; i++)
@@ -133,10 +133,6 @@ TEST(rows_cross_in_parts) {
     ASK(archive_close(&archive, CODE_OK, err));
     backend_cpu.get(array_all(&second), is);
     assert_memory_equal(is, was, 3 * MANY * sizeof *is);
-    array_free(&first);
-    array_free(&second);
-    free(was);
-    free(is);
 }
 
 /* The file of `size` bytes and, behind them, their sum. */
@@ -227,7 +223,7 @@ TEST(a_file_is_whole_or_refused) {
     ASK(get(&thing, err));
     end(&thing);
     for (long at = 0; at < ALL + 8; at += 7) {
-        FILE *file = fopen(name, "r+b");
+        FREED(base_close) FILE *file = fopen(name, "r+b");
         assert_non_null(file);
         for (int back = 0; back < 2; back++) {
             assert_int_equal(fseek(file, at, SEEK_SET), 0);
@@ -239,7 +235,6 @@ TEST(a_file_is_whole_or_refused) {
             assert_int_equal(code, back ? CODE_OK : CODE_INPUT);
             assert_int_equal(archive_close(&archive, code, &told), code);
         }
-        fclose(file);
     }
     int code = archive_create(&archive, "/nowhere/x", false, &told);
     assert_int_equal(code, CODE_SYSTEM);

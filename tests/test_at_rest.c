@@ -96,7 +96,7 @@ static void fill(struct record *networks, int T, double first, double second) {
 
 /* 5.5 and 6.5 alone, 6 together: jackknife error sqrt((1/2) 2 (1/2)^2). */
 TEST(time_of_a_known_loss) {
-    struct record networks = {0};
+    FREED(record_free) struct record networks = {0};
     double time, se;
     fill(&networks, 12, 3.5, 4.5);
     at_rest_escape(&networks, &time, &se);
@@ -111,5 +111,4 @@ TEST(time_of_a_known_loss) {
     fill(&networks, 5, 3.5, 4.5);
     at_rest_escape(&networks, &time, &se);
     assert_true(isnan(time));
-    record_free(&networks);
 }

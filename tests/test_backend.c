@@ -303,7 +303,7 @@ static void check_append(struct shape shape, int count) {
     if (count != 70)
         return;
     struct sample *x = sample(shape, 70);
-    struct array array;
+    FREED(array_free) struct array array;
     int moves = 0, most = x->values * backend->bytes < 16 << 20 ? 120 : 8 * 120;
     ASK(array_init(&array, backend, x->sites, shape.group, 0, &err));
     for (int k = 0; k < 70; k++) {
@@ -322,7 +322,6 @@ static void check_append(struct shape shape, int count) {
     assert_memory_equal(x->now, x->x, x->values * sizeof *x->x);
     array_free(&array);
     assert_null(array.memory);
-    array_free(&array);
 }
 
 /* Eight petabytes cannot be had; what was there stays. */

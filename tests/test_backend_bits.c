@@ -13,7 +13,7 @@ SAMPLES_TEST(test_fresh_shadow_rows_are_nan) {
     backend = &backend_shadow;
     for (size_t n = 0; n < LENGTH(shape_groups); n++) {
         struct sample *s = sample((struct shape){shape_groups[n], 3}, 5);
-        struct array array;
+        FREED(array_free) struct array array;
         struct rows added;
         ASK(array_init(&array, backend, s->sites, 3, 5, &err));
         for (int k = 0; k < 3; k++) { /* new, then appended over a move */
@@ -22,7 +22,6 @@ SAMPLES_TEST(test_fresh_shadow_rows_are_nan) {
                 assert_true(isnan(s->now[i]));
             ASK(array_append(&array, 5, &added, &err));
         }
-        array_free(&array);
         release();
     }
 }

@@ -26,14 +26,13 @@ static double overlap(struct rows a, struct rows b) {
         return 0;
     bool same = a.array == b.array && a.first == b.first;
     size_t sites = a.array->sites;
-    double *x = values(a), *y = values(b), largest = 0;
+    FREED(base_free) double *x = values(a), *y = values(b);
+    double largest = 0;
     for (int k = 0; k < a.count; k++)
         for (int l = 0; l < b.count; l++) {
             long double c = average(x + (size_t)k * sites, y + (size_t)l * sites, sites);
             largest = isnan(c) ? INFINITY : fmax(largest, (double)fabsl(c - (same && k == l)));
         }
-    free(x);
-    free(y);
     return largest;
 }
 
@@ -128,7 +127,7 @@ static const struct basis_known unknown;
 /* All that basis_residual promises, for n rows after `base` rows (taken to 1e-4). */
 static int check_residual(const double *x, int base, int n, size_t sites, int group,
                           double threshold) {
-    struct array in, known, out;
+    FREED(array_free) struct array in, known, out;
     struct vectors want = {.u = memory((size_t)(base + n + 1) * sites, sizeof *want.u)};
     const double *rest = x + (size_t)base * sites;
     int kept, before = 0;
@@ -154,9 +153,6 @@ static int check_residual(const double *x, int base, int n, size_t sites, int gr
     assert_int_equal(again, kept);
     assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
     basis_forget(&look);
-    array_free(&in);
-    array_free(&known);
-    array_free(&out);
     free(want.u);
     return kept;
 }
@@ -176,6 +172,7 @@ static int check_mixtures(const struct mixture *mixtures, int base, int n, doubl
     int kept = 0;
     for (size_t shape = 0; shape < LENGTH(shapes); shape++) {
         size_t sites = shapes[shape].sites;
+        FREED(base_free)
         double *normal = memory(10 * sites, sizeof *normal),
                *x = memory((size_t)(base + n) * sites, sizeof *x);
         draw(normal, 10 * sites, 7);
@@ -185,8 +182,6 @@ static int check_mixtures(const struct mixture *mixtures, int base, int n, doubl
                     x[(size_t)mu * sites + i] +=
                         mixtures[mu].c[t] * normal[(size_t)(mixtures[mu].k[t] - 1) * sites + i];
         kept = check_residual(x, base, n, sites, shapes[shape].group, threshold);
-        free(normal);
-        free(x);
     }
     return kept;
 }
@@ -413,7 +408,8 @@ TEST(test_rows_at_the_threshold) {
  */
 TEST(test_many_calls) {
     enum { SITES = 400, ROWS = 320 };
-    struct array basis, in, out;
+    FREED(array_free) struct array basis, out;
+    struct array in;
     FREED(base_free) double *x = memory((size_t)5 * SITES, sizeof *x);
     ASK(array_init(&basis, backend, SITES, 1, 0, &err));
     ASK(array_init(&out, backend, SITES, 1, 0, &err));
@@ -430,8 +426,6 @@ TEST(test_many_calls) {
         array_free(&in);
     }
     assert_true(overlap(array_all(&basis), array_all(&basis)) <= ORTHONORMAL);
-    array_free(&basis);
-    array_free(&out);
 }
 
 ON_EACH_BACKEND(0)

@@ -20,7 +20,7 @@ TEST(every_epoch_has_every_input) {
     int index[STEPS * P], again[P];
     for (training.batches.order = BATCH_CYCLIC; training.batches.order <= BATCH_SHUFFLED;
          training.batches.order++) {
-        struct batch batch;
+        FREED(batch_free) struct batch batch;
         ASK(batch_init(&batch, &training, N, err));
         for (int t = 0; t < STEPS; t++)
             batch_at(&batch, t, index + t * P);
@@ -32,7 +32,6 @@ TEST(every_epoch_has_every_input) {
             assert_int_equal(index[i], i);
         batch_at(&batch, 2, again); /* whatever came before */
         assert_memory_equal(again, index + 2 * P, sizeof again);
-        batch_free(&batch);
     }
 }
 
@@ -40,7 +39,7 @@ TEST(every_epoch_has_every_input) {
 TEST(shuffles_are_fair) {
     enum { N = 6, EPOCHS = 6000 };
     struct training training = {.batches.order = BATCH_SHUFFLED, .batches.seed = 1};
-    struct batch batch;
+    FREED(batch_free) struct batch batch;
     int first[N] = {0}, index[N];
     ASK(batch_init(&batch, &training, N, err));
     for (int t = 0; t < EPOCHS; t++) {
@@ -49,20 +48,18 @@ TEST(shuffles_are_fair) {
     }
     for (int i = 0; i < N; i++)
         CHECK_ABS(first[i], EPOCHS / N, 145, "input %d", i);
-    batch_free(&batch);
 }
 
 /* The batches of two epochs and a half of data/dense.ini with 12 inputs, shuffled. */
 enum { ORDER_STEPS = 10, ORDER_BATCH = 3 };
 static void read_order(int index[ORDER_STEPS * ORDER_BATCH], const char *more) {
     FREED(run_free) struct run run;
-    struct batch batch;
+    FREED(batch_free) struct batch batch;
     support_run(&run, "data/dense.ini",
                 ARGS("data.inputs=12", "training.batch=3", "training.order=shuffled", more));
     ASK(batch_init(&batch, &run.config.training, run.data.P, err));
     for (int t = 0; t < ORDER_STEPS; t++)
         batch_at(&batch, t, index + t * ORDER_BATCH);
-    batch_free(&batch);
 }
 
 /* Other draws of limit and networks see the same batches. */

@@ -131,14 +131,12 @@ static void check_same(const char *file, const char *const *overrides, const cha
     for (; overrides[n]; n++)
         both[n] = overrides[n];
     for (int N = 0; N <= 16; N += 16) {
-        struct record before, after;
+        FREED(record_free) struct record before, after;
         both[n] = NULL;
         ensemble(&before, file, both, N, 2);
         both[n] = one_more;
         ensemble(&after, file, both, N, 2);
         support_same(&before, &after);
-        record_free(&before);
-        record_free(&after);
     }
 }
 
@@ -276,7 +274,7 @@ TEST(threads_do_not_matter) {
                                    "training.batch=3", "training.order=shuffled",
                                    "solver.threads=1", NULL};
         struct run run;
-        struct record record[2];
+        FREED(two_records_free) struct record record[2];
         for (int k = 0; k < 2; k++) {
             overrides[4] = k ? "solver.threads=2" : "solver.threads=1";
             small_run(&run, files[i], overrides);
@@ -285,8 +283,6 @@ TEST(threads_do_not_matter) {
             run_free(&run);
         }
         support_same(&record[0], &record[1]);
-        record_free(&record[0]);
-        record_free(&record[1]);
     }
 }
 
@@ -331,13 +327,13 @@ static void read_input(const struct net *net, const char *name, const double *A,
 TEST(several_read_ins) {
     enum { N = 16, M = 4, P = 2, TESTS = 3 };
     static const struct model model = {.name = "read_ins", .write = write_read_ins};
-    struct run run;
+    FREED(run_free) struct run run;
     small_run(&run, "data/dense.ini",
               ARGS("data.inputs=2", "data.test_inputs=3", "data.dimension=8", "reference.widths=16",
                    "reference.centre=no", "solver.sites=64"));
     for (int width = 0; width <= N; width += N) {
         struct net_setup setup = run_setup(&run, width, 0);
-        struct net net;
+        FREED(net_free) struct net net;
         double f[TESTS], x[N], y[N], z[M];
         setup.model = &model;
         ASK(net_init(&net, &setup, err));
@@ -345,7 +341,7 @@ TEST(several_read_ins) {
         support_learn(&net, &run);
         ASK(net_predict(&net, P, TESTS, f, err));
         double *V = width ? support_matrix(support_map(&net, "V")) : NULL;
-        double *w = support_get(array_all(&support_thin(&net, "w")->W));
+        FREED(base_free) double *w = support_get(array_all(&support_thin(&net, "w")->W));
         for (int mu = 0; mu < TESTS; mu++) {
             const double *A = run.inputs.A + (P + mu) * (run.inputs.K + run.inputs.test_directions);
             double sum = 0;
@@ -364,10 +360,7 @@ TEST(several_read_ins) {
             CHECK_ABS(f[mu], sum / setup.gamma0, 1e-13, "test input %d", mu);
         }
         free(V);
-        free(w);
-        net_free(&net);
     }
-    run_free(&run);
 }
 
 /* Each input has draws of its own, however many rows there are on a population. */

@@ -67,7 +67,7 @@ TEST(plain) {
 /* Rows that come later start with velocity zero; the rate is that of the step alone. */
 TEST(momentum) {
     struct fixture f;
-    struct array velocity = {0};
+    FREED(array_free) struct array velocity = {0};
     start(&f);
     for (int t = 0; t < STEPS; t++) {
         int rows = t ? ROWS : FEW;
@@ -78,7 +78,6 @@ TEST(momentum) {
             f.want[k] += (1 + 0.5 * t) * f.first[k];
         }
     }
-    array_free(&velocity);
     finish(&f);
 }
 

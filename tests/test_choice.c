@@ -42,6 +42,7 @@ static void check(struct run *run, int N, bool first) {
     support_evaluate(&net, run);
     const struct node *v = find(&net, first ? "first_rows" : "top_rows");
     size_t sites, ones = 0;
+    FREED(base_free)
     double *x = values_of(&net.program->node[v->argument[0]], &sites), *mask = values_of(v, &sites);
     for (int mu = 0; mu < P; mu++)
         for (int s = 0; s < TOKENS; s++)
@@ -56,8 +57,6 @@ static void check(struct run *run, int N, bool first) {
         assert_int_equal(ones, P * C * sites);
     else
         assert_in_range(ones, 1, P * C * sites);
-    free(x);
-    free(mask);
 }
 
 /* Many experts, and a fixed number. */

@@ -147,11 +147,10 @@ CLEAN_TEST(test_ini_of_a_file_repeats_it) {
     FREED(base_free) char *ini = cli_text(file, "parameters", "ini");
     H5Fclose(file);
     cli_print("again.ini", ini);
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, ARGS("again.ini"));
     if (result.code)
         fail_msg("refused: %s", result.err);
-    cli_free(&result);
     assert_same("one.h5", "again.h5");
     file = cli_file("again.h5");
     FREED(base_free) char *again = cli_text(file, "parameters", "ini");

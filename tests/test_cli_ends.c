@@ -26,12 +26,11 @@ static void check_partial(const char *group, bool reached_last) {
 }
 
 static void check_numerical(const char *const *arg, bool limit_done, const char *const *part) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, arg);
     assert_true(cli_ended(&result, 3, part));
     assert_non_null(strstr(result.err, "what was computed is in out.h5.partial"));
     check_partial("limit", limit_done);
-    cli_free(&result);
     cli_clean(NULL);
 }
 
@@ -66,9 +65,11 @@ static double attribute(hid_t file, const char *group, const char *name) {
 static void check_failed_networks(const char *name, size_t T) {
     size_t count;
     FREED(close_file) hid_t file = cli_file(name);
+    FREED(base_free)
     double *loss = cli_values(file, "reference/N0002/loss_runs", &count),
            *mean = cli_values(file, "reference/N0002/loss", &count),
-           *n = cli_values(file, "reference/N0002/n", &count), sum = 0;
+           *n = cli_values(file, "reference/N0002/n", &count);
+    double sum = 0;
     assert_int_equal(count, T);
     for (size_t run = 0; run < 6; run++)
         for (size_t t = 0; t < T; t++)
@@ -83,9 +84,6 @@ static void check_failed_networks(const char *name, size_t T) {
     assert_true(attribute(file, "reference/N0016", "failed") == 0);
     FREED(base_free) char *text = cli_text(file, "reference/N0002", "failure");
     assert_non_null(strstr(text, "N = 2, network 2, step 3: the loss, 2.86e+14, exceeds"));
-    free(loss);
-    free(mean);
-    free(n);
 }
 
 /* They diverge alone, whether their last number would be finite (4 steps) or not (25). */
@@ -120,14 +118,13 @@ CLEAN_TEST(test_large_targets) {
 
 /* Sweeps that end too early: which kernel still changes, and everything that was found. */
 CLEAN_TEST(test_fixed_point_that_does_not_converge) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     size_t count;
     cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--solver.method=fixed_point",
                           "--solver.max_sweeps=3", "--solver.replicates=1"));
     assert_true(cli_ended(&result, 3,
                           ARGS("replicate 0: not converged in 3 sweeps", "still changes by",
                                "fp_tolerance is 0.0001", "raise max_sweeps")));
-    cli_free(&result);
     check_partial("limit", true);
     FREED(close_file) hid_t file = cli_file("out.h5.partial");
     FREED(base_free) double *change = cli_values(file, "limit/sweeps/change", &count);
@@ -182,7 +179,7 @@ static void await_group(pid_t pid, const char *group) {
  * group `after`: longer than it needs for a few steps. */
 static void interrupt(int number, const char *const *arg, const char *after, const char *group,
                       double seconds) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     pid_t pid = cli_start(arg, 0);
     await_group(pid, after);
     cli_work(pid, seconds);
@@ -192,7 +189,6 @@ static void interrupt(int number, const char *const *arg, const char *after, con
     check_partial(group, false);
     if (strcmp(group, "limit"))
         check_partial("limit", true);
-    cli_free(&result);
     cli_clean(NULL);
 }
 
@@ -237,7 +233,7 @@ CLEAN_TEST(test_signal_sent_twice) {
 
 /* A run that is over before the file appears is made again, longer. */
 CLEAN_TEST(test_output_that_appears_meanwhile) {
-    struct cli_result result = {0};
+    FREED(cli_free) struct cli_result result = {0};
     for (int steps = 2000; steps <= 32000; steps *= 4) {
         char length[32];
         snprintf(length, sizeof length, "--training.steps=%d", steps);
@@ -255,16 +251,14 @@ CLEAN_TEST(test_output_that_appears_meanwhile) {
     assert_non_null(strstr(result.err, "dmft-solve: output out.h5: has appeared meanwhile"));
     assert_null(strstr(result.err, "complete = 0"));
     assert_int_equal(cli_complete("out.h5.partial"), 1);
-    char *bytes = cli_read("out.h5", NULL);
+    FREED(base_free) char *bytes = cli_read("out.h5", NULL);
     assert_string_equal(bytes, "mine\n");
-    free(bytes);
-    cli_free(&result);
     cli_clean(NULL);
 }
 
 /* `dmft-solve ... | head` with a table longer than the buffer of the pipe's writer. */
 CLEAN_TEST(test_reader_that_leaves) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     const char *widths = "--reference.widths=1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 "
                          "22 23 24 25 26 27 28 29 30 31 32";
     const char *const *arg =
@@ -272,7 +266,6 @@ CLEAN_TEST(test_reader_that_leaves) {
     cli_wait(cli_start(arg, CLI_NO_READER), &result);
     assert_true(cli_exists("out.h5"));
     assert_int_equal(cli_complete("out.h5"), 1);
-    cli_free(&result);
     cli_clean(NULL);
 }
 

@@ -8,7 +8,7 @@
 
 /* Not compiled in, or its device is hidden: one sentence, before anything is written. */
 CLEAN_TEST(test_backend_that_is_not_there) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     struct err err;
     double bytes;
     cli_print("case.ini", cli_small);
@@ -19,7 +19,6 @@ CLEAN_TEST(test_backend_that_is_not_there) {
     cli_run(&result, ARGS("-o", "out.h5", "case.ini", "--solver.backend=cuda"));
     assert_true(cli_ended(&result, code, ARGS(err.text)));
     assert_false(cli_exists("out.h5") || cli_exists("out.h5.partial"));
-    cli_free(&result);
     unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
@@ -66,7 +65,7 @@ CLEAN_TEST(test_permissions) {
     assert_int_equal(chmod("locked.h5", 0), 0);
     size_t failures = 0;
     for (size_t i = 0; i < COUNT(table); i++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         cli_wait(cli_start(table[i].arg, CLI_NO_RIGHTS), &result);
         if (result.code == CLI_NO_SUCH_RIGHT) {
             print_message("permissions: root cannot give up its rights here, so not tested\n");
@@ -74,20 +73,18 @@ CLEAN_TEST(test_permissions) {
             skip();
         }
         failures += !cli_ended(&result, table[i].code, table[i].part);
-        cli_free(&result);
     }
     assert_int_equal(failures, 0);
     assert_false(cli_exists("locked/out.h5") || cli_exists("locked/out.h5.partial"));
 }
 
 CLEAN_TEST(test_force) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_print("out.h5", "mine\n");
     assert_true(line_refused(ARGS("small.ini", "-o", "out.h5"), 2,
                              ARGS("output out.h5: exists already", "--force")));
-    char *bytes = cli_read("out.h5", NULL);
+    FREED(base_free) char *bytes = cli_read("out.h5", NULL);
     assert_string_equal(bytes, "mine\n");
-    free(bytes);
     assert_false(cli_exists("out.h5.partial"));
     cli_run(&result, ARGS("--force", "small.ini", "-o", "out.h5"));
     assert_int_equal(result.code, 0);
@@ -95,7 +92,6 @@ CLEAN_TEST(test_force) {
     assert_non_null(strstr(result.out, "limit"));
     assert_int_equal(cli_complete("out.h5"), 1);
     assert_false(cli_exists("out.h5.partial"));
-    cli_free(&result);
     cli_clean(NULL);
 }
 

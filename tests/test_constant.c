@@ -55,10 +55,10 @@ static void check(const struct node *v, size_t each, double (*f)(double u, int s
 }
 
 TEST(values) {
-    struct run run;
+    FREED(run_free) struct run run;
     ASK(open_run(&run, program, err));
     for (int N = 0; N <= 12; N += 12) {
-        struct net net;
+        FREED(net_free) struct net net;
         int found = 0;
         support_net(&net, &run, N, 1);
         support_evaluate(&net, &run);
@@ -72,10 +72,8 @@ TEST(values) {
             found++;
         }
         assert_int_equal(found, 2);
-        net_free(&net);
     }
     support_gradient(&run, 12, 23);
-    run_free(&run);
 }
 
 TEST(refusals) {

@@ -218,7 +218,7 @@ static void check_network(const char *ini, const char *const *overrides, int N, 
  * softmax over one expert, which is 1. */
 TEST(test_terms_of_constant_gates) {
     static const char *const gate[] = {"network.gate=constant", "network.gate=softmax"};
-    struct record record[2];
+    FREED(two_records_free) struct record record[2];
     for (int k = 0; k < 2; k++) {
         support_one("data/ref/coordinate/regime1.ini",
                     ARGS(gate[k], "network.experts=1", "training.steps=4", "reference.widths=8"), 8,
@@ -239,8 +239,6 @@ TEST(test_terms_of_constant_gates) {
     assert_true(compared > 10);
     assert_null(record_find(&record[0], "rms_Q"));
     assert_non_null(record_find(&record[1], "rms_Q"));
-    for (int k = 0; k < 2; k++)
-        record_free(&record[k]);
 }
 
 #define SMALL "training.steps=4", "training.eta0=0.6", "reference.widths=8"
@@ -389,8 +387,8 @@ static void check_case(int regime, const char *parameterization, const char *rea
     snprintf(out, sizeof out, "network.read_out=%s", read_out);
     int T = is_long && regime < 3 ? 31 : 3;
     snprintf(steps, sizeof steps, "training.steps=%d", T);
-    struct reference *ref;
-    struct run run;
+    FREED(base_free) struct reference *ref;
+    FREED(run_free) struct run run;
     struct comparison fits;
     struct tally tally = {0};
     ASK(base_alloc(&ref, 1, sizeof *ref, err)); /* zero: the names come without their end */
@@ -404,8 +402,6 @@ static void check_case(int regime, const char *parameterization, const char *rea
     print_message("%s: largest |z| %.2f (%s), rms %.2f of %d\n", group, tally.largest, tally.worst,
                   rms, tally.judged);
     record_free(&fits.record);
-    run_free(&run);
-    free(ref);
     assert_true(tally.judged > 30 && tally.largest <= 4 && rms <= 2.5);
 }
 

@@ -55,7 +55,7 @@ static double distance(const struct record *limit, const struct record *networks
  * last), but for one that is slow (NULL: none). */
 static void check_limit(const char *ini, int first, int series, const char *slow,
                         const char *const *overrides) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct record limit, networks[WIDTH];
     double largest = 0;
     int judged = 0;
@@ -76,7 +76,6 @@ static void check_limit(const char *ini, int first, int series, const char *slow
     record_free(&limit);
     for (int i = 0; i < WIDTH; i++)
         record_free(&networks[i]);
-    run_free(&run);
 }
 
 /* Adam in muP approaches slowly: at the default eps of 0.05 the mean square of h1_eff is 100, 74,
@@ -110,8 +109,8 @@ TEST(test_limit_is_where_networks_tend) {
 /* A step may take all of a matrix: what it makes at the start of what it reads now is known still.
  */
 TEST(test_terms_outlive_the_matrix) {
-    struct run run;
-    struct record limit;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record limit;
     support_run(&run, "data/dense.ini",
                 ARGS("training.steps=4", "solver.sites=512", "reference.widths=32",
                      "reference.coordinate_check=yes", "output.kernels=none",
@@ -124,8 +123,6 @@ TEST(test_terms_outlive_the_matrix) {
         assert_true(fabs(prop - init) < 1e-3 * init); /* what W2 reads now is next to nothing */
         assert_true(eff < 1e-3 * init);
     }
-    record_free(&limit);
-    run_free(&run);
 }
 
 /* Of other networks, at every time; and a wide router over few experts, of which Q(0) and what has

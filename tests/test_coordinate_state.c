@@ -59,10 +59,9 @@ static bool same_bits(const struct array *was, const struct array *is) {
     if (!was->memory)
         return false;
     assert_int_equal(was->rows, is->rows);
+    FREED(base_free)
     double *before = support_get(array_all(was)), *now = support_get(array_all(is));
     assert_memory_equal(before, now, (size_t)was->rows * was->sites * sizeof *now);
-    free(before);
-    free(now);
     return was->rows > 0;
 }
 
@@ -85,20 +84,19 @@ static void check_numbers(struct measured *m) {
     double **const numbers[] = {&m->observer.coordinate.aggregation.x1,
                                 &m->observer.coordinate.aggregation.back};
     for (int k = 0; k < 2; k++) {
-        struct coordinate read;
+        FREED(coordinate_free) struct coordinate read;
         struct err told = {0};
         double *kept = *numbers[k];
         *numbers[k] = NULL;
         put(m);
         *numbers[k] = kept;
         assert_int_equal(get(m, &read, &told), CODE_INPUT);
-        coordinate_free(&read);
     }
 }
 
 /* As it is; and with one row less in each array that is kept, one array at a time. */
 static void check(const char *ini, int *thin, int *all) {
-    struct measured m;
+    FREED(close) struct measured m;
     struct err told = {0};
     open(&m, ini);
     struct coordinate read;
@@ -128,7 +126,6 @@ static void check(const char *ini, int *thin, int *all) {
         }
     }
     remove(name);
-    close(&m);
 }
 
 TEST(what_is_kept_is_read_back) {
@@ -143,7 +140,7 @@ TEST(what_is_kept_is_read_back) {
  * training all optimizers have the same terms. */
 TEST(of_matrices_that_start_at_zero) {
     static const char *const optimizer[] = {"training.optimizer=gd", "training.optimizer=muon"};
-    struct record record[2];
+    FREED(two_records_free) struct record record[2];
     for (int k = 0; k < 2; k++) {
         const char *const set[] = {"network.kappa=0.5",
                                    "network.iota=0.5",
@@ -167,15 +164,13 @@ TEST(of_matrices_that_start_at_zero) {
         found += want > 0;
     }
     assert_in_range(found, 20, 100);
-    record_free(&record[0]);
-    record_free(&record[1]);
 }
 
 /* A file without anything of single inputs has the same parts at all times, bit for bit: what they
  * need of t = 0 is kept there, too. */
 TEST(without_inputs) {
     static const char *const inputs[] = {"output.inputs=all", "output.inputs=none"};
-    struct record record[2];
+    FREED(two_records_free) struct record record[2];
     for (int k = 0; k < 2; k++)
         support_one("data/regime2.ini",
                     (const char *const[]){"reference.coordinate_check=yes", "output.kernels=none",
@@ -189,6 +184,4 @@ TEST(without_inputs) {
             found++;
         }
     assert_in_range(found, 20, 100);
-    record_free(&record[0]);
-    record_free(&record[1]);
 }

@@ -27,10 +27,9 @@ static int remove_folder(void **state) {
 }
 
 static void write_file(const char *to, const char *bytes, size_t size) {
-    FILE *file = fopen(to, "wb");
+    FREED(base_close) FILE *file = fopen(to, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, size, file), size);
-    fclose(file);
 }
 
 /* What all cases begin from. */
@@ -58,7 +57,7 @@ TEST(test_letters) {
     static const char text[] = "\xef\xbb\xbf"
                                "b\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\nb";
     struct corpus corpus = corpus_of(1, 4);
-    struct data data;
+    FREED(data_free) struct data data;
     write_file(path, text, sizeof text - 1);
     ASK(corpus_read(&data, &corpus, err));
     check_codes(&data, (const int[]){'\n', 'b', 0xe9, 0x20ac, 0x1f600}, 5);
@@ -69,7 +68,6 @@ TEST(test_letters) {
     corpus.bytes = true;
     ASK(corpus_read(&data, &corpus, err));
     assert_true(data.V == 14 && data.code[0] == '\n' && data.code[13] == 0xf0);
-    data_free(&data);
 }
 
 /* The alphabet of the key, in its order, and one token for all else where there is any; the most
@@ -77,7 +75,7 @@ TEST(test_letters) {
 TEST(test_alphabets) {
     static const char text[] = "abcabc\nabdea";
     struct corpus corpus = corpus_of(1, 11);
-    struct data data;
+    FREED(data_free) struct data data;
     write_file(path, text, sizeof text - 1);
     corpus.alphabet = "ba\\n";
     ASK(corpus_read(&data, &corpus, err));
@@ -94,7 +92,6 @@ TEST(test_alphabets) {
     corpus.vocabulary = 5; /* a 4, b 3, c 2 times, then \n, d, e once */
     ASK(corpus_read(&data, &corpus, err));
     check_codes(&data, (const int[]){'\n', 'a', 'b', 'c', -1}, 5);
-    data_free(&data);
 }
 
 enum { LETTERS = 2000, WINDOW = 8 };
@@ -262,8 +259,8 @@ TEST(test_what_is_of_inputs) {
  * inputs = none changes no number and leaves out all that is of single inputs. */
 TEST(test_run) {
     for (int N = 0; N <= 16; N += 16) {
-        struct run run[2];
-        struct record record[2] = {{0}, {0}};
+        FREED(two_runs_free) struct run run[2];
+        FREED(two_records_free) struct record record[2] = {{0}, {0}};
         for (int none = 0; none < 2; none++) {
             ASK(configure(
                 &run[none],
@@ -292,10 +289,6 @@ TEST(test_run) {
             }
             for (int t = 0; t < 4; t += 3)
                 assert_true(loss[0][t] == loss[1][t] && loss[0][t] > 0);
-        }
-        for (int none = 0; none < 2; none++) {
-            record_free(&record[none]);
-            run_free(&run[none]);
         }
     }
 }

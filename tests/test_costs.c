@@ -105,7 +105,7 @@ TEST(responses_need_memory) {
  * rows as the matrix, 16 of 4 inputs in 4 steps, and then as its entries. */
 TEST(what_is_learnt_becomes_a_matrix) {
     double bytes[6];
-    struct run run;
+    FREED(run_free) struct run run;
     struct err why;
     if (support_script(&run,
                        "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"
@@ -115,7 +115,6 @@ TEST(what_is_learnt_becomes_a_matrix) {
     struct net_setup setup = run_setup(&run, 16, 0);
     for (int steps = 1; steps < 6; steps++)
         ASK(net_bytes(&setup, steps, 0, &bytes[steps], err));
-    run_free(&run);
     assert_true(bytes[1] < bytes[2] && bytes[2] < bytes[3] && bytes[3] < bytes[4]);
     assert_true(bytes[4] == bytes[5]);
 }
@@ -123,7 +122,7 @@ TEST(what_is_learnt_becomes_a_matrix) {
 /* A fixed point keeps its kernels twice; where its sweeps are mixed thrice more, and twice for each
  * sweep that is remembered. */
 TEST(mixing_needs_copies_of_kernels) {
-    struct run run;
+    FREED(run_free) struct run run;
     double bytes[3];
     support_run(&run, "data/dense.ini", ARGS("solver.method=fixed_point"));
     struct net_setup setup = run_setup(&run, 0, 0);
@@ -132,7 +131,6 @@ TEST(mixing_needs_copies_of_kernels) {
         ASK(fixed_point_bytes(&setup, &run.config.training, &run.config.solver.fixed_point, 0,
                               &bytes[depth], err));
     }
-    run_free(&run);
     double two = bytes[2] - bytes[1];
     assert_true(two > 0);
     CHECK_ABS((bytes[1] - bytes[0]) / two, 2.5, 1e-6, "what the first one adds");

@@ -12,7 +12,7 @@ struct counts {
 struct counts *emulated_counted(void) __attribute__((weak));
 
 static void count(const char *file, const char *const *more, int N, struct counts most) {
-    struct record record;
+    FREED(record_free) struct record record;
     const char *overrides[16] = {"solver.backend=cuda", "solver.replicates=1", "solver.threads=1",
                                  "training.steps=20"};
     struct counts *now = emulated_counted(), before = *now;
@@ -27,7 +27,6 @@ static void count(const char *file, const char *const *more, int N, struct count
     assert_in_range(waits, 1, most.waits);
     assert_in_range(sent, 1, most.sent);
     assert_in_range(fetched, 1, most.fetched);
-    record_free(&record);
 }
 
 TEST(a_limit_asks_little_of_a_device) {

@@ -169,7 +169,7 @@ FOLDER_TEST(test_inputs_are_counted_together) {
 FOLDER_TEST(test_data_files) {
     char path[PATH_MAX];
     struct err err;
-    struct data data;
+    FREED(data_free) struct data data;
     in_folder(path, state, "data.h5");
     assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, "No such file", &err);
     assert_refused(data_read(&data, *state, &mse, &err), CODE_INPUT, "is a folder", &err);
@@ -183,7 +183,6 @@ FOLDER_TEST(test_data_files) {
     write_case(path, &good);
     assert_int_equal(truncate(path, 900), 0);
     assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, "damaged", &err);
-    data_free(&data);
 }
 
 AROUND_TESTS(quiet, close_library)

@@ -91,11 +91,10 @@ static void refused(const char *part) {
 }
 
 static void accepted(void) {
-    struct data data;
+    FREED(data_free) struct data data;
     ASK(data_read(&data, path, &wanted, err));
     assert_memory_equal(data.X, values, sizeof values);
     assert_memory_equal(data.y, targets, sizeof targets);
-    data_free(&data);
 }
 
 TEST(test_layouts) {
@@ -271,13 +270,14 @@ TEST(test_damaged) {
     for (enum layout layout = CONTIGUOUS; layout < LAYOUTS; layout++) {
         static unsigned char bytes[1 << 15];
         write_layout(layout);
+        FREED(base_close)
         FILE *file = fopen(path, "r+b"); /* one byte is written: a whole file would be flushed */
         size_t size = fread(bytes, 1, sizeof bytes, file);
         assert_true(size > 1000 && size < sizeof bytes);
         for (size_t at = layout; at < size; at += is_long ? 5 : 61)
             for (int kind = 0; kind < 3; kind++) {
                 unsigned char was = bytes[at];
-                struct data data;
+                FREED(data_free) struct data data;
                 struct err err = {0};
                 put_byte(file, at, kind == 0 ? 0 : kind == 1 ? 0xff : (unsigned char)~was);
                 int code = data_read(&data, path, &wanted, &err);
@@ -288,9 +288,7 @@ TEST(test_damaged) {
                 said += code != 0;
                 for (size_t k = 0; !code && k < data_rows(&data) * (size_t)data.D; k++)
                     assert_true(isfinite(data.X[k]));
-                data_free(&data);
             }
-        fclose(file);
     }
     print_message("%d read, %d refused\n", read, said);
     assert_true(read && said);

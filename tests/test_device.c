@@ -38,7 +38,7 @@ static void solve(const char *file, const char *const *more, const char *name, i
 
 static void compare(const char *file, const char *const *more) {
     for (int N = 0; N <= 16; N += 16) {
-        struct record here, there;
+        FREED(record_free) struct record here, there;
         solve(file, more, "cpu", N, &here);
         solve(file, more, backend->name, N, &there);
         assert_int_equal(here.count, there.count);
@@ -53,8 +53,6 @@ static void compare(const char *file, const char *const *more) {
                 CHECK_ABS(y->values[i], x->values[i], 1e-9 * largest, "%s: %s, N = %d, %s",
                           backend->name, file, N, x->name);
         }
-        record_free(&here);
-        record_free(&there);
     }
 }
 

@@ -52,7 +52,7 @@ static double error_of_run(void) {
 }
 
 CLEAN_TEST(an_estimate_is_close_and_leaves_nothing) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     struct rusage used;
     cli_print("large.ini", ini);
     cli_run(&result, ARGS("large.ini", "--quiet", "-o", "out.h5", "--solver.threads=1"));
@@ -82,7 +82,6 @@ CLEAN_TEST(an_estimate_is_close_and_leaves_nothing) {
         fail_msg("error of the loss is %g times that of the run", times);
     assert_true(number_of(result.out, "0.01 %   sites =", "replicates") >= 4096);
     known_from(result.out, 8);
-    cli_free(&result);
     assert_int_equal(system("ls -d dmft_estimate* 2>/dev/null"), 512);
 }
 
@@ -123,7 +122,7 @@ CLEAN_TEST(estimates_are_refused) {
 
 /* By a signal to the program alone, and its trial with it: an orphan would be ours. */
 CLEAN_TEST(a_signal_ends_the_trial_too) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_print("large.ini", ini);
     assert_int_equal(setenv("TMPDIR", ".", 1), 0);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -134,7 +133,6 @@ CLEAN_TEST(a_signal_ends_the_trial_too) {
     kill(pid, SIGTERM);
     cli_wait(pid, &result);
     assert_true(cli_ended(&result, 130, ARGS("interrupted")));
-    cli_free(&result);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(system("ls -d dmft_estimate* 2>/dev/null"), 512);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);

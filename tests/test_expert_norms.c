@@ -139,8 +139,8 @@ TEST(gradients_move_the_matrices) {
 TEST(gradients_add_up) {
     for (int c = 0; c < CASES; c++)
         for (int N = 0; N <= 16; N += 16) {
-            struct run run;
-            struct net net;
+            FREED(run_free) struct run run;
+            FREED(net_free) struct net net;
             struct expert_matrix m;
             make(&run, &net, c, N, 3);
             int P = net.setup.data.P;
@@ -164,8 +164,6 @@ TEST(gradients_add_up) {
                 CHECK_ABS(mean, want, tolerance * want, "%s, N = %d: %s", cases[c].model, N,
                           m.node->matrix.weight.name);
             }
-            net_free(&net);
-            run_free(&run);
         }
 }
 
@@ -184,8 +182,8 @@ static double added(const double *now, const double *before, size_t n, size_t m,
 /* Entries of order one, rows of order one: 1e-12. */
 TEST(changes_are_those_of_the_matrices) {
     for (int c = 0; c < CASES; c++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         struct matrices old;
         struct expert_matrix m;
         make(&run, &net, c, 16, 0);
@@ -207,7 +205,7 @@ TEST(changes_are_those_of_the_matrices) {
             double each[M], *now = used(m.node->matrix.map);
             struct rows in = m.target ? node[m.node->argument[0]].value
                                       : node_cotangent(net.program, m.node)->value;
-            double *x = support_get(in);
+            FREED(base_free) double *x = support_get(in);
             ASK(expert_norms_squares(&net, &m, true, each, err));
             for (int e = 0; e < M; e++) {
                 double want = 0, page = m.target ? 1 : on->cotangent_scale;
@@ -223,11 +221,8 @@ TEST(changes_are_those_of_the_matrices) {
                           m.node->matrix.weight.name);
             }
             free(now);
-            free(x);
         }
         free_matrices(&net, &old);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -241,8 +236,8 @@ TEST(changes_are_effective_parts) {
     for (int c = 0; c < CASES; c++)
         for (int N = 0; N <= 16; N += 16) {
             const char *all[8] = {"output.experts=yes", "reference.coordinate_check=yes"};
-            struct run run;
-            struct record record;
+            FREED(run_free) struct run run;
+            FREED(record_free) struct record record;
             for (int k = 0; k < 4 && cases[c].set[k]; k++)
                 all[k + 2] = cases[c].set[k];
             assert_true(support_small(&run, support_model(cases[c].model), all));
@@ -267,7 +262,5 @@ TEST(changes_are_effective_parts) {
                     square += each[e] * each[e] / (double)count;
                 CHECK_ABS(sqrt(square), want, 1e-12, "%s, N = %d: %s", cases[c].model, N, change);
             }
-            record_free(&record);
-            run_free(&run);
         }
 }

@@ -4,8 +4,8 @@
 
 /* The mean over inputs of |f| after one step, and its error over replicates. */
 static double moved(const char *gate, int M, double *error) {
-    struct run run;
-    struct record limit;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record limit;
     double sum = 0, squares = 0;
     support_run_text(&run, (const char *const[]){NULL},
                      "[network]\nmodel = regime1\ngate = %s\nexperts = %d\n[data]\ninputs = 4\n"
@@ -23,8 +23,6 @@ static double moved(const char *gate, int M, double *error) {
         sum += mean;
         squares += mean * mean;
     }
-    record_free(&limit);
-    run_free(&run);
     *error = sqrt(fmax(squares - sum * sum / runs, 0) / (runs * (runs - 1)));
     return sum / runs;
 }

@@ -67,7 +67,7 @@ TEST(networks_have_the_experts_of_the_limit) {
                                "reference.seeds=32", "solver.replicates=16",
                                "solver.sites=512",   "training.steps=8",
                                "output.kernels=none"};
-        struct run run;
+        FREED(run_free) struct run run;
         struct record limit, networks[3];
         double z, largest = 0, squares = 0;
         int count = 0, worst = 0;
@@ -96,7 +96,6 @@ TEST(networks_have_the_experts_of_the_limit) {
         record_free(&limit);
         for (int i = 0; i < widths->count; i++)
             record_free(&networks[i]);
-        run_free(&run);
     }
 }
 
@@ -167,8 +166,8 @@ TEST(nothing_else_changes) {
  * the march within 8 standard errors, of four replicates each: t of 6 degrees of freedom exceeds
  * that once in 5000. */
 TEST(fixed_points_have_all_but_changes) {
-    struct run run[2];
-    struct record record[2];
+    FREED(two_runs_free) struct run run[2];
+    FREED(two_records_free) struct record record[2];
     for (int k = 0; k < 2; k++) {
         const char *const set[] = {"output.experts=yes",
                                    "solver.sites=256",
@@ -190,10 +189,6 @@ TEST(fixed_points_have_all_but_changes) {
         for (int k = 0; k < 2; k++)
             support_entry(&record[k], names[i], 3 * row + row / 2, &mean[k], &se[k]);
         CHECK_ABS(mean[1], mean[0], 8 * hypot(se[0], se[1]), "%s", names[i]);
-    }
-    for (int k = 0; k < 2; k++) {
-        record_free(&record[k]);
-        run_free(&run[k]);
     }
 }
 

@@ -11,6 +11,10 @@ struct fixture {
     struct err err;
 };
 
+static void fixture_free(struct fixture *f) {
+    params_free(&f->params);
+}
+
 /* Of "f.ini": two lines [run], then text; overrides (NULL-terminated, may be NULL). */
 static int read_text(struct fixture *f, const char *text, const char *const *override) {
     FREED(base_free) char *all = NULL;
@@ -23,12 +27,11 @@ static int read_text(struct fixture *f, const char *text, const char *const *ove
     fclose(out);
     while (override && override[count])
         count++;
-    FILE *in = fmemopen(all, size, "r");
+    FREED(base_close) FILE *in = fmemopen(all, size, "r");
     assert_non_null(in);
     struct param_source source = {"f.ini", in, count, (char *const *)(uintptr_t) override, 0};
     int code =
         params_read_stream(&f->params, table_sections, TABLE_COUNT, &source, &f->config, &f->err);
-    fclose(in);
     return code;
 }
 
@@ -69,21 +72,20 @@ TEST(test_factors_are_read) {
         {"1e-320 N^+1e0", 1e-320, 1},
     };
     for (size_t i = 0; i < COUNT(table); i++) {
-        struct fixture f;
+        FREED(fixture_free) struct fixture f;
         char text[64];
         snprintf(text, sizeof text, "[init]\n  W_out =  %s \r\n", table[i].text);
         accept(&f, text, NULL);
         assert_int_equal(f.config.rates.count, 0);
         assert_int_equal(f.config.init.count, 1);
         check_factor(f.config.init.factor, "W_out", table[i].factor, table[i].power);
-        params_free(&f.params);
     }
 }
 
 /* A key that is unused is accepted at its default; one of the file that a key of the command line
  * leaves without effect is left out; 1e3 is an integer. */
 TEST(test_unused_keys_are_left_out) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     accept(&f, "[network]\nexperts = 4.0\ngate = sigmoid\n",
            NULL); /* the default, in other words */
     assert_int_equal(f.config.network.experts, 4);
@@ -105,12 +107,11 @@ TEST(test_unused_keys_are_left_out) {
            ARGS("--network.gate=sigmoid", "--run.steps=1e3"));
     assert_int_equal(f.config.run.steps, 1000);
     assert_int_equal(f.config.network.experts, 4); /* the default: unused */
-    params_free(&f.params);
 }
 
 /* Powers of other things than N, in any order, each once. */
 TEST(test_other_powers_are_read) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     accept(&f, "[init]\nQ = 3 rho^0.5 N^-1 N_e^2 D\nR = kappa\n", NULL);
     const struct factor *Q = &f.config.init.factor[0], *R = &f.config.init.factor[1];
     check_factor(Q, "Q", 3, -1);
@@ -119,18 +120,16 @@ TEST(test_other_powers_are_read) {
                  r[FACTOR_QUANTITIES] = {0, 1, 0, 0, 0, 0, 0};
     for (int k = 0; k < FACTOR_QUANTITIES; k++)
         assert_true(Q->powers[k] == q[k] && R->powers[k] == r[k]);
-    params_free(&f.params);
 }
 
 static void check_refused(const char *text, const char *override, const char *const *part) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     if (read_text(&f, text, ARGS(override)) != CODE_INPUT)
         fail_msg("accepted: %s", text);
     for (; *part; part++)
         if (!strstr(f.err.text, *part))
             fail_msg("\"%s\" is not in: %s", *part, f.err.text);
     assert_null(strchr(f.err.text, '\n'));
-    params_free(&f.params);
 }
 
 #define MUST "must be a factor, a number of at least 0, with or without a power of the width: 3, "
@@ -196,7 +195,7 @@ TEST(test_values_are_refused) {
 
 /* Sections apart, names in order; the command line over the file, its last word over earlier. */
 TEST(test_lists_and_overrides) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     accept(&f, "[init]\nQ = 2\n[rates]\nW_out = 3 N\nQ = 0\n[init]\nW.1-b = 4\n",
            ARGS("--rates.Q=5 N^2", "rates.Q=6", "--init.A=7", "--run.seed=2"));
     assert_int_equal(f.config.rates.count, 2);
@@ -218,12 +217,11 @@ TEST(test_lists_and_overrides) {
     params_free(&f.params);
     accept(&f, "[rates]\n", NULL);
     assert_true(f.config.rates.count == 0 && f.config.init.count == 0);
-    params_free(&f.params);
 }
 
 TEST(test_a_list_of_any_length) {
     enum { KEYS = 700 };
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     char text[32 * KEYS] = "[rates]\n", *end = text + strlen(text);
     for (int k = 0; k < KEYS; k++) /* 3 is prime to KEYS: all, out of order */
         end += sprintf(end, "W%03d = %d N^-1\n", 3 * k % KEYS, 3 * k % KEYS);
@@ -234,14 +232,13 @@ TEST(test_a_list_of_any_length) {
         snprintf(name, sizeof name, "W%03d", k);
         check_factor(&f.config.rates.factor[k], name, k, -1);
     }
-    params_free(&f.params);
 }
 
 /* The same set in any order is the same text, and reads back as the same numbers. */
 TEST(test_written_factors_read_back) {
-    struct fixture f, g;
+    FREED(fixture_free) struct fixture f, g;
     struct err err;
-    char *text, *again;
+    FREED(base_free) char *text, *again;
     size_t size;
     accept(&f, "[rates]\nQ = 0.1\nW_in = 3  N ^-0.5\n[init]\nQ = 0\n", ARGS("--init.B=N"));
     assert_int_equal(params_text(&f.params, &text, &size, &err), CODE_OK);
@@ -258,15 +255,11 @@ TEST(test_written_factors_read_back) {
     accept(&g, "[init]\nQ = 0\nB = N\n[rates]\nW_in = 3  N ^-0.5\nQ = 0.1\n", NULL);
     assert_int_equal(params_text(&g.params, &again, &size, &err), CODE_OK);
     assert_string_equal(text, again);
-    params_free(&f.params);
-    params_free(&g.params);
-    free(text);
-    free(again);
 }
 
 TEST(test_names_are_checked) {
     static const char *const names[] = {"W_in", "W_out", "Q"};
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     accept(&f, "[rates]\nQ = 3\nW_uot = 2 N\n[init]\nkappa = 1\n", ARGS("--init.W_in=1"));
     assert_int_equal(params_check_names(&f.params, "rates", names, 3, &f.err), CODE_INPUT);
     assert_string_equal(f.err.text,
@@ -284,7 +277,6 @@ TEST(test_names_are_checked) {
     assert_int_equal(params_check_names(&f.params, "init", names, 0, &f.err), CODE_INPUT);
     assert_non_null(strstr(f.err.text, "(this network has none)"));
     assert_int_equal(params_check_names(&f.params, "nowhere", names, 0, &f.err), CODE_OK);
-    params_free(&f.params);
 }
 
 TEST(test_help_and_defaults) {
@@ -315,7 +307,7 @@ CLEAN_TEST(test_the_output_keeps_them) {
     check_attribute("out.h5", "rates.Q", "1");
     check_attribute("out.h5", "init.W_out", "1 N^0");
     hid_t file = cli_file("out.h5");
-    char *ini = cli_text(file, "parameters", "ini"), *again;
+    FREED(base_free) char *ini = cli_text(file, "parameters", "ini"), *again;
     H5Fclose(file);
     assert_non_null(strstr(ini, "\nQ = 1.0\nW_out = 1 N^0\n"));
     cli_print("again.ini", ini);
@@ -325,8 +317,6 @@ CLEAN_TEST(test_the_output_keeps_them) {
     H5Fclose(file);
     assert_string_equal(ini, again);
     check_attribute("out.h5", "rates.Q", "1");
-    free(ini);
-    free(again);
 }
 
 /* Both kinds of lines; every run has the values of its point. */
@@ -340,6 +330,7 @@ CLEAN_TEST(test_sweeps_vary_them) {
                            "init.W_out = 0.5 | 1 N^0.5\n");
     cli_done("dmft-sweep", ARGS("--quiet", "-o", "out.h5", "sweep.ini"));
     hid_t file = cli_file("out.h5");
+    FREED(base_free)
     char *dims = cli_text(file, "sweep/loss", "dims"), *scale = cli_words(file, "sweep/init.W_out");
     char *files = cli_words(file, "sweep/file"), *rest = files;
     FREED(base_free) double *values = cli_values(file, "sweep/rates.Q", &count);
@@ -354,8 +345,6 @@ CLEAN_TEST(test_sweeps_vary_them) {
     }
     assert_int_equal(*rest, 0);
     free(files);
-    free(scale);
-    free(dims);
 }
 
 /* What is refused, with the line of the sweep; a key that varies is not set as well. */

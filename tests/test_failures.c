@@ -39,7 +39,7 @@ static void test_records_of_failed_runs(void **state) {
 static void test_bound_of_the_loss(void **state) {
     (void)state;
     FREED(run_free) struct run run;
-    struct net net;
+    FREED(net_free) struct net net;
     support_run(&run, "data/dense.ini", ARGS("solver.sites=64"));
     support_net(&net, &run, 0, 0);
     support_evaluate(&net, &run);
@@ -60,7 +60,6 @@ static void test_bound_of_the_loss(void **state) {
     support_evaluate(&net, &run);
     double scale = squares / 2 / run.data.P;
     CHECK_ABS(net.output.loss_scale, scale, 1e-14 * scale, "scale of large targets");
-    net_free(&net);
 }
 
 /* Wherever it comes, a signal is heard: by draws of a matrix, operations, updates. */
@@ -265,13 +264,12 @@ static const struct {
 
 /* What they leave: one sentence, what was computed, no result. */
 static void check_numerical(size_t c, const char *const *arg) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     const char *const *part = numerical[c].part;
     cli_run(&result, arg);
     if (!cli_ended(&result, 3, ARGS(part[0], part[1])) || cli_exists("out.h5") ||
         cli_exists("out.h5.partial.new") || cli_complete("out.h5.partial") != 0)
         fail_msg("numerical failure %zu", c);
-    cli_free(&result);
     cli_clean(NULL);
 }
 
@@ -312,13 +310,12 @@ static void test_numerical_failures(void **state) {
 /* A run that goes on to where it diverges. */
 static void test_continued_into_divergence(void **state) {
     (void)state;
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_solve(ARGS("--training.eta0=1e4", "--training.steps=2", "--output.checkpoint=1"));
     cli_run(&result, ARGS("--quiet", "--continue", "out.h5", "--training.steps=20"));
     assert_true(cli_ended(&result, 3, ARGS("limit, replicate 0, step 2: the loss, ", "exceeds")));
     assert_int_equal(cli_complete("out.h5"), 1);
     assert_int_equal(cli_complete("out.h5.partial"), 0);
-    cli_free(&result);
 }
 
 /* Of bytes and name. */

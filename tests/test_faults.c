@@ -413,7 +413,7 @@ CLEAN_TEST(data_fail) {
 
 /* The emulated device has 2^32 bytes. */
 CLEAN_TEST(memory_of_the_device_is_told) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     unsetenv("DMFT_FAULT");
     cli_print("one.ini", single);
     cli_program("dmft-solve");
@@ -425,7 +425,6 @@ CLEAN_TEST(memory_of_the_device_is_told) {
                           "--solver.sites=20000000", "--solver.max_memory=1e6"));
     assert_int_equal(result.code, 1);
     assert_non_null(strstr(result.err, " GB on the device, which has 4.29 GB free; try fewer "));
-    cli_free(&result);
 }
 
 /* The programs that fail lie in a folder beside the others. */

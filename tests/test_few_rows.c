@@ -294,7 +294,7 @@ TEST(rows_that_are_not_0) {
     size_t sites = 2 * BACKEND_BLOCK + 3;
     FREED(base_free) double *values = calloc(4 * sites, sizeof *values);
     bool live[4];
-    struct array x;
+    FREED(array_free) struct array x;
     ASK(array_init(&x, &REAL_BACKEND, sites, 1, 4, err));
     for (size_t k = 0; k < 4; k++)
         values[(k + 1) * sites - 1] = numbers[k];
@@ -302,7 +302,6 @@ TEST(rows_that_are_not_0) {
     ASK(rows_find_live(array_all(&x), live, err));
     for (int k = 0; k < 4; k++)
         assert_int_equal(live[k], numbers[k] != 0);
-    array_free(&x);
 }
 
 TEST(a_code_that_does_not_exist) {

@@ -81,14 +81,12 @@ TEST(moments_are_kernels) {
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = 0; N <= 16; N += 16) {
             static char fields[4096], kernels[4096];
-            struct run run;
-            struct net net;
+            FREED(run_free) struct run run;
+            FREED(net_free) struct net net;
             assert_true(support_small(&run, *model, NULL));
             support_net(&net, &run, N, 0);
             list_names(fields, sizeof fields, "fields", &net);
             list_names(kernels, sizeof kernels, "kernels_of", &net);
-            net_free(&net);
-            run_free(&run);
             moments(*model, fields, kernels, N);
         }
 }
@@ -246,8 +244,8 @@ TEST(spectra_and_equal_kernels) {
                                             "output.spectra=Phi1 tangent tangent_W_in", NULL};
         static const char *const names[][2] = {
             {"Phi1", "Phi1_equal"}, {"tangent", "tangent"}, {"tangent_W_in", "tangent_W_in"}};
-        struct run run, other;
-        struct record record, two;
+        FREED(run_free) struct run run, other;
+        FREED(record_free) struct record record, two;
         assert_true(support_small(&run, support_model("regime2"), equal));
         assert_true(support_small(&other, support_model("regime2"), ARGS("output.kernels=full")));
         support_ensemble(&run, N, &record);
@@ -287,10 +285,6 @@ TEST(spectra_and_equal_kernels) {
                 CHECK_ABS(K, support_value(&record, "Phi1_diag", 1, (int)t, k / P), 1e-13,
                           "diagonal");
         }
-        record_free(&record);
-        record_free(&two);
-        run_free(&run);
-        run_free(&other);
     }
 }
 
@@ -349,7 +343,7 @@ TEST(networks_have_the_fields_of_the_limit) {
         skip();                             /* make check-long */
     static const double root[] = {28.6217}; /* sqrt(1024 * 4096/(1024 + 4096)) */
     FREED(run_free) struct run run;
-    struct net net[2];
+    FREED(two_nets_free) struct net net[2];
     double *start[3], moved = 0;
     support_run(&run, "data/dense.ini",
                 ARGS("output.fields=h1 h2 g_h1", "reference.widths=1024", "solver.sites=4096",
@@ -365,6 +359,7 @@ TEST(networks_have_the_fields_of_the_limit) {
         }
     }
     for (int i = 0; i < 3; i++) {
+        FREED(base_free)
         double *x = support_get(net[0].field_rows.item[i].rows),
                *y = support_get(net[1].field_rows.item[i].rows);
         for (size_t mu = 0; mu < 4; mu++) {
@@ -372,13 +367,9 @@ TEST(networks_have_the_fields_of_the_limit) {
             moved = fmax(moved, distance(start[i] + mu * 4096, 4096, y + mu * 1024, 1024));
             CHECK_ABS(D * root[0], 0, 2.2, "%s[%zu]", net[0].field_rows.item[i].name, mu);
         }
-        free(x);
-        free(y);
         free(start[i]);
     }
     assert_true(moved * root[0] > 2.2);
-    net_free(&net[0]);
-    net_free(&net[1]);
 }
 
 /* The gradient of the loss for input mu is y_mu - f_mu times that of f, and so its kernel; G3

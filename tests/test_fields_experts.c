@@ -5,9 +5,9 @@
 /* Pairs of experts one by one. */
 TEST(experts_are_compared) {
     for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct record record;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
+        FREED(net_free) struct net net;
         assert_true(support_small(&run, support_model("regime2"),
                                   ARGS("output.cross=h_in g_h_in", "network.expert_width=3")));
         support_ensemble(&run, N, &record);
@@ -29,7 +29,6 @@ TEST(experts_are_compared) {
             free(x);
         }
         record_free(&record);
-        net_free(&net);
         run_free(&run);
         assert_true(support_small(&run, support_model("regime1"), ARGS("output.cross=h3")));
         support_ensemble(&run, N, &record);
@@ -42,8 +41,6 @@ TEST(experts_are_compared) {
                       "symmetric");
             assert_true(support_value(&record, kernel, 1, 5, (2 * M + i) * M + i) >= 0);
         }
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -54,8 +51,8 @@ TEST(experts_differ) {
     static const char *const mup[] = {"output.cross=h_in", "network.parameterization=mup",
                                       "reference.seeds=32", NULL};
     for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         assert_true(support_small(&run, support_model("regime3"), mssp));
         support_ensemble(&run, N, &record);
         double own = support_value(&record, "own_h_in", 0, 0, 1);
@@ -76,8 +73,6 @@ TEST(experts_differ) {
             assert_true(5 * se < 0.5 * alone); /* so that it would show if they were one */
         } else
             assert_null(record_find(&record, "cross_h_in")); /* sites share their normals */
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -95,6 +90,7 @@ TEST(routing) {
         support_net(&net, &run, N, 0);
         support_evaluate(&net, &run);
         size_t M = net.gates.rows.array->sites, taken = 0;
+        FREED(base_free)
         double *psi = support_get(net.gates.logits), *phi = support_get(net.gates.rows);
         for (int mu = 0; mu < net.gates.rows.count; mu++)
             for (size_t i = 0; i < M; i++) {
@@ -116,16 +112,14 @@ TEST(routing) {
             CHECK_ABS(support_value(&record, "gate_load", 0, 0, k), want[k], 1e-15, "N = %d: load",
                       N);
         free(load);
-        free(psi);
-        free(phi);
     }
 }
 
 /* One expert that stands for all of a limit has a kernel, but no pairs; in networks the mean over
  * pairs is there, and a network of one expert is refused. */
 TEST(one_expert_has_no_pairs) {
-    struct run run;
-    struct record none = {0};
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record none = {0};
     struct err err;
     assert_true(support_small(&run, support_model("residual"),
                               (const char *const[]){"output.cross=psi_1", "network.rho=1",
@@ -143,6 +137,4 @@ TEST(one_expert_has_no_pairs) {
                       (const char *const[]){"output.cross=h_in", "network.kappa=0.0625", NULL}));
     assert_int_equal(run_ensemble(&run, 16, 1, &none, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "h_in of width N = 16 are those of one expert"));
-    record_free(&none);
-    run_free(&run);
 }

@@ -312,7 +312,7 @@ TEST(test_columns_keep_apart) {
             run.config.reference.widths.value[i] = 100000 * N[i];
     }
     ASK(compare_fit(&run, &fits, err));
-    char *table = printed(compare_table_print, &run, &fits);
+    FREED(base_free) char *table = printed(compare_table_print, &run, &fits);
     print_message("%s", table);
     assert_int_equal(words_of(table, "\n   1 "), 1 + 4 * 3 + 1 + 1 + 3);
     assert_int_equal(words_of(table, "\nloss "), 1 + 2 + 1 + 1 + 1);
@@ -320,7 +320,6 @@ TEST(test_columns_keep_apart) {
     table = printed(print_report, &run, &fits);
     print_message("%s", table);
     assert_int_equal(words_of(table, "\n   1 "), 1 + 5 * 3 + 1 + 1);
-    free(table);
     record_free(&fits.record);
 }
 

@@ -91,7 +91,7 @@ TEST(linear_networks_agree) {
                                 "solver.tolerance=1e-8",     "solver.replicates=1",
                                 "output.kernels=full",       "training.steps=8",
                                 "training.eta0=0.1",         "solver.threads=1"};
-        struct both both;
+        FREED(both_free) struct both both;
         for (int n = 8, k = 0; cases[i].more[k]; k++)
             more[n++] = cases[i].more[k];
         both_init(&both, cases[i].file, more, ARGS("solver.fp_tolerance=1e-10"));
@@ -110,7 +110,6 @@ TEST(linear_networks_agree) {
                     CHECK_ABS(b->values[k], a->values[k], 1e-6 * largest, "case %zu, %s entry %zu",
                               i, a->name, k);
         }
-        both_free(&both);
     }
 }
 
@@ -286,7 +285,7 @@ TEST(responses_agree) {
         const char *more[16] = {"solver.sites=512", "solver.replicates=24", "training.steps=5",
                                 "output.kernels=none", "output.responses=yes"};
         double largest = 0;
-        struct both both;
+        FREED(both_free) struct both both;
         memcpy(more + 5, cases[c].more, sizeof cases[c].more);
         both_init(&both, cases[c].file, more, NULL);
         for (int s = 0; s < both.record[0].count; s++)
@@ -295,7 +294,6 @@ TEST(responses_agree) {
                                compare_responses(&both, &both.record[0].series[s], cases[c].file));
         if (!(largest > 4)) /* not an agreement of zeros */
             fail_msg("%s: at most %g of what is allowed", cases[c].file, largest);
-        both_free(&both);
     }
 }
 
@@ -308,7 +306,7 @@ TEST(jumps_of_masks_respond) {
         "solver.replicates=12", "training.steps=6",      "output.kernels=full",
         "output.responses=yes", "solver.tolerance=1e-4", NULL};
     double value[2], se[2], miss;
-    struct both both;
+    FREED(both_free) struct both both;
     both_init(&both, "data/regime2.ini", more, NULL);
     for (int k = 0; k < 2; k++)
         mean_action(&both, k, "B_Q", "Phi1", true, 5, &value[k], &se[k]);
@@ -319,15 +317,14 @@ TEST(jumps_of_masks_respond) {
     miss = fabs(value[1] - value[0]) / hypot(se[0], se[1]);
     if (miss < 10)
         fail_msg("without jumps B_Q Phi1 is off by only %.2g standard errors", miss);
-    both_free(&both);
 }
 
 /* The same bits for any number of threads, and on the shadow backend. */
 TEST(bits_do_not_depend_on_where) {
     const char *const other[] = {"solver.threads=2", "solver.backend=shadow"};
     for (int i = 0; i < 2; i++) {
-        struct run run[2];
-        struct record record[2] = {0};
+        FREED(two_runs_free) struct run run[2];
+        FREED(two_records_free) struct record record[2] = {0};
         for (int k = 0; k < 2; k++) {
             const char *overrides[] = {"solver.method=fixed_point",
                                        "reference.widths=",
@@ -343,10 +340,6 @@ TEST(bits_do_not_depend_on_where) {
         for (int s = 0; s < record[0].count; s++)
             assert_memory_equal(record[0].series[s].values, record[1].series[s].values,
                                 record[0].series[s].size * sizeof(double));
-        for (int k = 0; k < 2; k++) {
-            record_free(&record[k]);
-            run_free(&run[k]);
-        }
     }
 }
 

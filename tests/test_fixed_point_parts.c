@@ -89,7 +89,7 @@ TEST(anderson_solves_a_linear_problem) {
     enum { N = 40, RANK = 5 };
     const double rate[RANK] = {0.9, -0.8, 0.7, 0.5, -0.3};
     for (int depth = 0; depth <= RANK; depth += RANK) {
-        struct anderson anderson = {.depth = depth, .damping = 1};
+        FREED(anderson_free) struct anderson anderson = {.depth = depth, .damping = 1};
         struct twotime given = {1, 1, N, NULL}, measured = given;
         ASK(base_alloc(&given.value, N, sizeof(double), err));
         ASK(base_alloc(&measured.value, N, sizeof(double), err));
@@ -106,7 +106,6 @@ TEST(anderson_solves_a_linear_problem) {
             assert_true(error < 1e-5);
         else
             assert_true(error > 1);
-        anderson_free(&anderson);
         free(given.value);
         free(measured.value);
     }
@@ -120,7 +119,7 @@ TEST(anderson_knows_no_units) {
     for (int units = 0; units < 2; units++) {
         double(*x)[N] = value[units], unit = units ? 1. / (1 << 30) : 1;
         struct twotime of[4];
-        struct anderson anderson = {.depth = 2, .damping = 1};
+        FREED(anderson_free) struct anderson anderson = {.depth = 2, .damping = 1};
         for (int k = 0; k < 4; k++)
             of[k] = (struct twotime){1, 1, N, x[k]};
         const struct fixed_point_kernel kernel[] = {{"A", &of[0], &of[1], 0},
@@ -132,7 +131,6 @@ TEST(anderson_knows_no_units) {
             }
             ASK(anderson_mix(&anderson, kernel, 2, err));
         }
-        anderson_free(&anderson);
     }
     for (int i = 0; i < N; i++) {
         assert_true(value[0][0][i] == value[1][0][i]);

@@ -99,7 +99,7 @@ TEST(passes_of_a_sweep_take_the_same_steps) {
         struct integrator integrator = integrator_bs32;
         struct ends ends = {.end = -1};
         const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
-        struct run run;
+        FREED(run_free) struct run run;
         int compared = 0, again = 0;
         for (int k = 0; cases[i][k]; k++)
             overrides[5 + k] = cases[i][k];
@@ -133,7 +133,6 @@ TEST(passes_of_a_sweep_take_the_same_steps) {
         print_message("%s: %d steps compared, %d in windows that were too short\n", cases[i][0],
                       compared, again);
         assert_true(compared > 30 && again > 0);
-        run_free(&run);
     }
 }
 

@@ -63,12 +63,10 @@ static void compare_bits(const char *file, const char *const *own, const char *c
                                          "training.steps=6",  "reference.widths=16",
                                          "reference.seeds=2", NULL};
     for (int N = 0; N <= 16; N += 16) {
-        struct flow a, b;
+        FREED(flow_free) struct flow a, b;
         solve(&a, file, shared, N, own);
         solve(&b, file, shared, N, other);
         same_bits(&a, &b);
-        flow_free(&a);
-        flow_free(&b);
     }
 }
 
@@ -111,11 +109,10 @@ static void check_order(const char *file, const char *const *shared, int N,
                         int order) {
     double error[2][2];
     for (int i = 0; i < 2; i++) {
-        struct flow flow;
+        FREED(flow_free) struct flow flow;
         solve_fixed(&flow, file, shared, N, scheme, n << i);
         error[i][0] = distance(exact, &flow, "loss");
         error[i][1] = distance(exact, &flow, kernel);
-        flow_free(&flow);
     }
     for (int k = 0; k < 2; k++)
         CHECK_ABS(log2(error[0][k] / error[1][k]), order, 2.5 / n, "%s, N = %d: order of %s in %s",
@@ -128,14 +125,13 @@ TEST(orders_on_networks) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
     static const char *const kernels[] = {"G1_diag", "Gphi_diag"};
     for (int i = 0; i < 2; i++) {
-        struct flow flow;
+        FREED(flow_free) struct flow flow;
         solve(&flow, files[i], shared, 24,
               ARGS("training.steps=6", "training.integrator=bs32", "training.rtol=1e-9",
                    "training.atol=1e-10"));
         check_order(files[i], shared, 24, &flow, kernels[i], "euler", 16, 1);
         check_order(files[i], shared, 24, &flow, kernels[i], "heun", 8, 2);
         check_order(files[i], shared, 24, &flow, kernels[i], "bs32", 8, 3);
-        flow_free(&flow);
     }
 }
 
@@ -149,14 +145,13 @@ TEST(orders_with_a_schedule) {
                                          "training.warmup=1",
                                          "training.schedule_end=0.3",
                                          NULL};
-    struct flow flow;
+    FREED(flow_free) struct flow flow;
     solve(&flow, "data/dense.ini", shared, 24,
           ARGS("training.steps=6", "training.integrator=bs32", "training.rtol=1e-9",
                "training.atol=1e-10"));
     check_order("data/dense.ini", shared, 24, &flow, "G1_diag", "euler", 16, 1);
     check_order("data/dense.ini", shared, 24, &flow, "G1_diag", "heun", 8, 2);
     check_order("data/dense.ini", shared, 24, &flow, "G1_diag", "bs32", 8, 3);
-    flow_free(&flow);
 }
 
 #define LINEAR                                                                                     \
@@ -169,12 +164,11 @@ static const char *const linear_experts[] = {LINEAR, "network.gate=constant",
 /* A linear limit has no sampling error; truncation of its bases, some 1e-8, is far below the errors
  * of these steps. */
 TEST(orders_on_the_linear_limit) {
-    struct flow exact;
+    FREED(flow_free) struct flow exact;
     solve_fixed(&exact, "data/dense.ini", linear, 0, "bs32", 40);
     check_order("data/dense.ini", linear, 0, &exact, "G1_diag", "euler", 16, 1);
     check_order("data/dense.ini", linear, 0, &exact, "G1_diag", "heun", 12, 2);
     check_order("data/dense.ini", linear, 0, &exact, "G1_diag", "bs32", 8, 3);
-    flow_free(&exact);
 }
 
 /* sum over columns of <W_k^2> */
@@ -293,7 +287,7 @@ TEST(limit_and_networks_agree) {
                                          "training.integrator=bs32", "solver.sites=1024",
                                          "reference.widths=48 96",   "reference.seeds=48",
                                          "reference.draws=balanced", NULL};
-    struct flow limit, small, large;
+    FREED(flow_free) struct flow limit, small, large;
     solve(&limit, "data/dense.ini", shared, 0, NULL);
     solve(&small, "data/dense.ini", shared, 48, NULL);
     solve(&large, "data/dense.ini", shared, 96, NULL);
@@ -305,9 +299,6 @@ TEST(limit_and_networks_agree) {
         CHECK_ABS(2 * b - s, l, 4 * sqrt(l_se * l_se + 4 * b_se * b_se + s_se * s_se),
                   "loss at %zu", t);
     }
-    flow_free(&limit);
-    flow_free(&small);
-    flow_free(&large);
 }
 
 TEST(what_has_no_flow_is_refused) {
@@ -352,7 +343,7 @@ TEST(heun_estimates_its_error) {
         "training.integrator=heun", "training.steps=16", "training.dt=2",
         "training.eta0=0.3",        "reference.seeds=1", NULL};
     for (size_t i = 0; i < 3; i++) {
-        struct flow coarse, fine;
+        FREED(flow_free) struct flow coarse, fine;
         solve(&coarse, files[i], shared, 24, NULL);
         solve(&fine, files[i], shared, 24, (const char *const[]){"training.substeps=64", NULL});
         const struct series *f = record_find(&coarse.record, "f"),
@@ -367,7 +358,5 @@ TEST(heun_estimates_its_error) {
         }
         if (!(told > most / 2 && told < 3 * most))
             fail_msg("%s: %g is told of an error of %g", files[i], told, most);
-        flow_free(&coarse);
-        flow_free(&fine);
     }
 }

@@ -18,7 +18,7 @@ TEST(halves_have_the_draws_of_the_whole) {
     functions_normals(stream, 5, 0, S / 2, half);
     assert_memory_equal(half, whole + S / 2, sizeof half);
 
-    struct run run, small;
+    FREED(run_free) struct run run, small;
     march(&run, "data/regime2.ini",
           (const char *const[]){"reference.widths=", "training.steps=4", "solver.sites=64",
                                 "solver.expert_sites=64", "solver.replicates=3",
@@ -30,8 +30,6 @@ TEST(halves_have_the_draws_of_the_whole) {
     size_t bytes = 3 * f->size * sizeof *f->values;
     assert_memory_equal(f->values, record_find(&small.results.limit, "f")->values, bytes);
     assert_memory_not_equal(f->values, record_find(&run.results.half[1], "f")->values, bytes);
-    run_free(&run);
-    run_free(&small);
 }
 
 /* Where gates condense, the participation of half the experts is twice that of all, and more: taken
@@ -58,7 +56,7 @@ TEST(participation_stays_positive) {
  * a number of its own or with the key a program gives the same. */
 TEST(numbers_of_a_program_are_halved) {
     static const char *const sites[][2] = {{"64", "32"}, {"'sites'", "'unit_sites'"}};
-    struct run run[2];
+    FREED(two_runs_free) struct run run[2];
     for (int k = 0; k < 2; k++) {
         char text[800];
         snprintf(
@@ -82,8 +80,6 @@ TEST(numbers_of_a_program_are_halved) {
         assert_memory_equal(f->values, record_find(key, "f")->values,
                             2 * f->size * sizeof *f->values);
     }
-    run_free(&run[0]);
-    run_free(&run[1]);
 }
 
 static void refuse(const char *file, const char *const *overrides, const char *sentence) {
@@ -174,7 +170,7 @@ TEST(refusals) {
  * of such an f. Sums of a dozen terms: round-off below 12 eps = 3e-15 of them, so 1e-13; of the
  * loss, of order a tenth, 1e-14. */
 TEST(values_are_those_without_the_bias) {
-    struct run run;
+    FREED(run_free) struct run run;
     double mean[64], se[64], f[64];
     march(&run, "data/dense.ini",
           (const char *const[]){"reference.widths=", "training.steps=6", "solver.sites=64",
@@ -209,7 +205,6 @@ TEST(values_are_those_without_the_bias) {
     }
     record_statistics(all, record_find(all, "loss"), losses, loss_se);
     CHECK_ABS(losses[5], loss - variance, 1e-14, "loss");
-    run_free(&run);
 }
 
 /* Normals that found no room by the last step: mean over runs, and its error. */
@@ -226,7 +221,7 @@ static double fallback(const struct record *record, double *se) {
 TEST(halves_and_whole_match_the_same_normals) {
     const char *overrides[] = {"reference.widths=",   "training.steps=6",  "solver.sites=448",
                                "solver.replicates=8", "solver.halves=yes", NULL};
-    struct run run, alone;
+    FREED(run_free) struct run run, alone;
     double se[2];
     march(&run, "data/resnet.ini", overrides);
     overrides[4] = NULL;
@@ -238,8 +233,6 @@ TEST(halves_and_whole_match_the_same_normals) {
         assert_true(half > 20);
         CHECK_ABS(whole, half, 4 * hypot(se[0], se[1]), "half %d", k + 1);
     }
-    run_free(&run);
-    run_free(&alone);
 }
 
 static double at(const struct run *run, double *se) {
@@ -252,7 +245,7 @@ static double at(const struct run *run, double *se) {
  * above five errors without halves, and below three with them; its size is what the halves said;
  * and the errors are hardly larger. */
 TEST(bias_is_removed) {
-    struct run small, large;
+    FREED(run_free) struct run small, large;
     double se[3];
     march(&small, "data/dense.ini",
           (const char *const[]){"reference.widths=", "training.steps=7", "solver.sites=64",
@@ -268,8 +261,6 @@ TEST(bias_is_removed) {
     assert_true(plain > 5 * hypot(se[0], se[2]));
     CHECK_ABS(halves, 0, 3 * hypot(se[1], se[2]), "bias in halves");
     assert_true(se[1] < 1.3 * se[0]);
-    run_free(&small);
-    run_free(&large);
 }
 
 /* E tanh(sqrt(K) z)^2 by the rule of rectangles, exact to round-off for such functions. */

@@ -51,7 +51,7 @@ CLEAN_TEST(test_refusals) {
 /* A net that is only declared says what its numbers would take, and takes none of it. */
 CLEAN_TEST(test_declared) {
     FREED(run_free) struct run run;
-    struct net net;
+    FREED(net_free) struct net net;
     struct err told;
     double n = 5000, P = 6;
     support_run_text(&run, (const char *const[]){"data.inputs=6", "data.tokens=5", NULL}, tokens);
@@ -71,7 +71,6 @@ CLEAN_TEST(test_declared) {
                                    "numbers in one evaluation (400 GB), and at most 2147483647 are "
                                    "possible: take fewer inputs, fewer tokens, or minibatches "
                                    "([training] batch)");
-    net_free(&net);
 }
 
 AROUND_TESTS(cli_open, cli_close)

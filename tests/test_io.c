@@ -110,10 +110,11 @@ static void assert_filters(hid_t file, const char *name, int filters) {
 }
 
 TEST(test_statistics) {
-    struct record record;
+    FREED(record_free) struct record record;
     make_record(&record);
     for (int a = 0; a < record.count; a++) {
         const struct series *series = &record.series[a];
+        FREED(base_free)
         double *mean = calloc(series->size, sizeof *mean), *se = calloc(series->size, sizeof *se);
         assert_true(mean && se);
         record_statistics(&record, series, mean, se);
@@ -126,10 +127,7 @@ TEST(test_statistics) {
             assert_near(mean[k], want, series->name, k);
             assert_near(se[k], error, series->name, k);
         }
-        free(mean);
-        free(se);
     }
-    record_free(&record);
     record_free(&record);
 }
 
@@ -156,7 +154,7 @@ TEST(test_missing) {
 }
 
 TEST(test_too_large) {
-    struct record record;
+    FREED(record_free) struct record record;
     struct err err;
     struct series series = {.name = "K", .dims = "t mu", .axes = 2, .shape = {4, SIZE_MAX / 8}};
     assert_ok(record_init(&record, 1, 4, &err), &err);
@@ -167,7 +165,6 @@ TEST(test_too_large) {
     assert_ok(record_init(&record, 0, 4, &err), &err);
     assert_ok(record_add(&record, series, &err), &err);
     assert_int_equal(record.series[0].size, 4000);
-    record_free(&record);
 }
 
 static void check_group(hid_t file, const struct record *record, const char *group) {
@@ -197,7 +194,7 @@ static void check_result(const char *path, const struct record *record) {
     check_group(file, record, "limit");
     check_group(file, record, "reference/N64");
     double *runs = read_values(file, "limit/loss_runs", RUNS * TIMES);
-    double *reached = read_values(file, "limit/n", TIMES);
+    FREED(base_free) double *reached = read_values(file, "limit/n", TIMES);
     double *t = read_values(file, "limit/t", TIMES);
     for (int k = 0; k < RUNS * TIMES; k++)
         assert_true(k / TIMES == 1 && k % TIMES >= 2 ? isnan(runs[k])
@@ -205,7 +202,6 @@ static void check_result(const char *path, const struct record *record) {
     for (int k = 0; k < TIMES; k++)
         assert_true(t[k] == k && reached[k] == (k < 2 ? 3 : 2));
     free(runs);
-    free(reached);
     free(t);
     assert_text(file, "limit/loss", "equation", "E^2/2");
     assert_text(file, "limit/loss_se", "about",
@@ -351,7 +347,7 @@ FOLDER_TEST(test_parameters) {
     char path[PATH_MAX];
     struct io io;
     struct err err;
-    struct params params, again;
+    FREED(params_free) struct params params, again;
     struct model model, copy;
     read_model(&params, &model, "[model]\ndepth = 3\nkind = b\nfile = a b/c.h5\n");
     assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
@@ -387,8 +383,6 @@ FOLDER_TEST(test_parameters) {
     H5free_memory(text);
     H5Tclose(type);
     H5Aclose(ini);
-    params_free(&params);
-    params_free(&again);
 }
 
 /* A full disk, for which a limit on the size of files stands in: the last save survives, and the

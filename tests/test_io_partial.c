@@ -64,7 +64,7 @@ FOLDER_TEST(test_interrupted) {
 FOLDER_TEST(test_what_the_killed_left_is_removed) {
     enum { LEFT = 9 };
     char path[PATH_MAX], name[PATH_MAX], left[LEFT][PATH_MAX];
-    struct io io;
+    FREED(io_close) struct io io;
     struct err err;
     for (int k = 0; k < LEFT; k++) {
         snprintf(name, sizeof name, k ? "out.h5.partial.new.%d" : "out.h5.partial.new", k + 1);
@@ -75,7 +75,6 @@ FOLDER_TEST(test_what_the_killed_left_is_removed) {
     for (int k = 0; k < LEFT; k++)
         if (exists(left[k]))
             fail_msg("%s is still there", left[k]);
-    io_close(&io);
 }
 
 /* What failed before, and is no affair of the folder, is not taken for a failure of it. */

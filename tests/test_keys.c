@@ -11,9 +11,10 @@
 
 static void keys_are_those_stored(void **state) {
     (void)state;
-    struct param_section *sections;
+    FREED(base_free) struct param_section *sections;
     size_t count, size;
-    char *text, *rest, *line = NULL;
+    FREED(base_free) char *text, *line = NULL;
+    char *rest;
     ASK(config_sections(&sections, &count, err));
     FILE *out = open_memstream(&text, &size), *stored = fopen("data/ref/keys.ini", "r");
     assert_true(out && stored);
@@ -26,9 +27,6 @@ static void keys_are_those_stored(void **state) {
                      rest, line);
     assert_string_equal(rest, "");
     fclose(stored);
-    free(line);
-    free(text);
-    free(sections);
 }
 
 static int words_of(const char *text, size_t length) {
@@ -79,7 +77,7 @@ static void check_row(const char *section, const struct param_row *row) {
 
 static void keys_are_explained(void **state) {
     (void)state;
-    struct param_section *sections;
+    FREED(base_free) struct param_section *sections;
     size_t count;
     ASK(config_sections(&sections, &count, err));
     for (size_t s = 0; s < count; s++) {
@@ -87,7 +85,6 @@ static void keys_are_explained(void **state) {
         for (size_t r = 0; r < sections[s].count; r++)
             check_row(sections[s].name, &sections[s].rows[r]);
     }
-    free(sections);
 }
 
 /* ---- the program ---- */

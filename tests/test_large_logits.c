@@ -63,8 +63,8 @@ TEST(gradient_of_log_sum_exp) {
 
 /* The built-in z-loss, at every step. */
 TEST(as_built_in) {
-    struct record script, built;
-    struct run run[2];
+    FREED(record_free) struct record script, built;
+    FREED(two_runs_free) struct run run[2];
     script_run(&run[0], MIXTURE("800, 0.2, -0.3, 0", SAFE), none);
     support_run_text(&run[1], none,
                      "[network]\nmodel = regime1\nexperts = 4\ngate = softmax\nbias = trained\n"
@@ -74,10 +74,6 @@ TEST(as_built_in) {
     const struct series *a = record_find(&script, "z_loss"), *b = record_find(&built, "z_loss");
     for (int t = 0; t < 5; t++)
         CHECK_ABS(*record_at(&script, a, 0, t), *record_at(&built, b, 0, t), 1e-15, "step %d", t);
-    record_free(&script);
-    record_free(&built);
-    run_free(&run[0]);
-    run_free(&run[1]);
 }
 
 /* sigmoid(s_i)/sum_j sigmoid(s_j) becomes a softmax of s far below 0: of biases c, c - 1, ... the

@@ -38,6 +38,10 @@ static struct model copy = {.name = "copy",
                             .solver_keys = "expert_sites unit_sites",
                             .write = copy_write};
 
+static void dmft_freed(struct dmft **d) {
+    dmft_free(*d);
+}
+
 static void accept(struct dmft *d, int code) {
     if (code)
         fail_msg("refused: %s", dmft_error(d));
@@ -52,7 +56,7 @@ static void refuse(struct dmft *d, int got, int code, const char *part) {
 /* Before all else: afterwards the list of networks is closed. */
 CLEAN_TEST(test_networks_are_added_first) {
     openblas_set_num_threads(2);
-    struct dmft *d = dmft_new();
+    FREED(dmft_freed) struct dmft *d = dmft_new();
     assert_int_equal(openblas_get_num_threads(), 1); /* the library's threads call it, each alone */
     struct model bad = copy;
     bad.name = "dense";
@@ -68,7 +72,6 @@ CLEAN_TEST(test_networks_are_added_first) {
     bad = copy;
     bad.name = "late";
     refuse(d, dmft_add_network(d, &bad), DMFT_INPUT, "before anything is read");
-    dmft_free(d);
 }
 
 static void same_bits(struct dmft *d, int N, const char *name, hid_t file, const char *set) {
@@ -81,27 +84,24 @@ static void same_bits(struct dmft *d, int N, const char *name, hid_t file, const
 }
 
 CLEAN_TEST(test_a_run_is_that_of_the_program) {
-    struct dmft *d = dmft_new();
-    struct cli_result result;
+    FREED(dmft_freed) struct dmft *d = dmft_new();
+    FREED(cli_free) struct cli_result result;
     cli_print("dense.ini", ini);
     cli_run(&result, ARGS("-o", "out.h5", "dense.ini", "--training.eta0=0.25"));
     assert_int_equal(result.code, 0);
-    cli_free(&result);
     accept(d, dmft_file(d, "dense.ini"));
     accept(d, dmft_set(d, "training.eta0", "7"));
     accept(d, dmft_set(d, "training.eta0", "0.25"));
     accept(d, dmft_run(d, "library.h5", 0));
     assert_true(cli_same("out.h5", "library.h5", "limit/loss"));
     hid_t file = cli_file("library.h5");
-    char *who = cli_text(file, "/", "program");
+    FREED(base_free) char *who = cli_text(file, "/", "program");
     assert_string_equal(who, "dmft-library");
-    char *version = cli_text(file, "provenance", "version");
+    FREED(base_free) char *version = cli_text(file, "provenance", "version");
     assert_string_equal(version, dmft_version());
     same_bits(d, 0, "loss", file, "limit/loss");
     same_bits(d, 0, "Phi1_diag", file, "limit/Phi1_diag");
     same_bits(d, 16, "f", file, "reference/N0016/f");
-    free(who);
-    free(version);
     H5Fclose(file);
 
     struct dmft_series f;
@@ -119,11 +119,10 @@ CLEAN_TEST(test_a_run_is_that_of_the_program) {
     refuse(d, dmft_run(d, "library.h5", 0), DMFT_INPUT, "exists already");
     refuse(d, dmft_series(d, 0, "loss", &f), DMFT_INPUT, "no limit was run");
     accept(d, dmft_run(d, "library.h5", 1));
-    dmft_free(d);
 }
 
 CLEAN_TEST(test_an_added_network) {
-    struct dmft *d = dmft_new(), *own = dmft_new();
+    FREED(dmft_freed) struct dmft *d = dmft_new(), *own = dmft_new();
     accept(d, dmft_text(d, ini));
     accept(own, dmft_text(own, ini));
     accept(own, dmft_set(own, "network.model", "copy"));
@@ -142,12 +141,10 @@ CLEAN_TEST(test_an_added_network) {
         assert_true(a.size == 4 && b.size == 4 && a.mean[3] < a.mean[0]);
         assert_memory_equal(a.mean, b.mean, 4 * sizeof *a.mean);
     }
-    dmft_free(d);
-    dmft_free(own);
 }
 
 CLEAN_TEST(test_refusals) {
-    struct dmft *d = dmft_new();
+    FREED(dmft_freed) struct dmft *d = dmft_new();
     struct dmft_series series;
     refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "nothing to run");
     refuse(d, dmft_series(d, 0, "loss", &series), DMFT_INPUT, "no limit was run");
@@ -171,7 +168,6 @@ CLEAN_TEST(test_refusals) {
     refuse(d, dmft_run(d, NULL, 0), DMFT_NUMERICAL, "lower eta0");
     accept(d, dmft_series(d, 0, "loss", &series));
     assert_true(isfinite(series.mean[0]));
-    dmft_free(d);
     dmft_free(NULL);
 }
 
@@ -201,16 +197,15 @@ CLEAN_TEST(test_null_is_refused) {
 
 /* A text of no bytes is an ini without keys. */
 CLEAN_TEST(test_no_text) {
-    struct dmft *d = dmft_new();
+    FREED(dmft_freed) struct dmft *d = dmft_new();
     accept(d, dmft_text(d, ""));
     refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "ini: [network] model: the key must be given");
-    dmft_free(d);
 }
 
 /* A child of a process that has run on two threads runs on two, and to the same number; and it is
  * told what it gets wrong. */
 CLEAN_TEST(test_a_child_runs) {
-    struct dmft *d = dmft_new();
+    FREED(dmft_freed) struct dmft *d = dmft_new();
     struct dmft_series mine, its;
     int status;
     accept(d, dmft_text(d, ini));
@@ -230,12 +225,11 @@ CLEAN_TEST(test_a_child_runs) {
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    dmft_free(d);
 }
 
 /* A value that was replaced is gone: it is neither read nor kept, however often a key is set. */
 CLEAN_TEST(test_a_key_has_one_value) {
-    struct dmft *d = dmft_new();
+    FREED(dmft_freed) struct dmft *d = dmft_new();
     struct dmft_series once, twice;
     accept(d, dmft_text(d, ini));
     accept(d, dmft_set(d, "training.eta0", "fast"));
@@ -255,7 +249,6 @@ CLEAN_TEST(test_a_key_has_one_value) {
     accept(d, dmft_run(d, NULL, 0));
     accept(d, dmft_series(d, 0, "loss", &twice));
     assert_true(twice.mean[twice.size - 1] != last);
-    dmft_free(d);
 }
 
 static struct dmft *running;
@@ -279,7 +272,7 @@ CLEAN_TEST(test_decimal_comma) {
     assert_int_equal(setenv("LOCPATH", ".", 1), 0);
     if (!setlocale(LC_NUMERIC, "comma"))
         skip(); /* a C library without localedef */
-    struct dmft *d = dmft_new();
+    FREED(dmft_freed) struct dmft *d = dmft_new();
     struct dmft_series series;
     accept(d, dmft_text(d, "[network]\nmodel = program\n[data]\ninputs = 3\n[solver]\nsites = 64\n"
                            "replicates = 4\nthreads = 2\n"));
@@ -296,7 +289,6 @@ CLEAN_TEST(test_decimal_comma) {
     assert_true(isfinite(series.mean[0]));
     accept(d, dmft_set(d, "training.eta0", "0,25"));
     refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "a number has a point and no comma");
-    dmft_free(d);
 }
 
 CLEAN_TEST(test_stop) {

@@ -57,13 +57,11 @@ static void same_bits(const struct record *a, const struct record *b, int T, con
 }
 
 static void compare_bits(const char *const *a, const char *const *b, int T, const char *what) {
-    struct outcome x = {0}, y = {0};
+    FREED(outcome_free) struct outcome x = {0}, y = {0};
     solve(&x, a);
     solve(&y, b);
     same_bits(&x.limit, &y.limit, T, what);
     same_bits(&x.networks, &y.networks, T, what);
-    outcome_free(&x);
-    outcome_free(&y);
 }
 
 TEST(a_run_is_the_prefix_of_a_longer_one) {
@@ -123,7 +121,7 @@ TEST(optimizers_keep_the_bits) {
  * does not. */
 TEST(causality) {
     FREED(run_free) struct run run;
-    struct net a, b;
+    FREED(net_free) struct net a, b;
     support_run(&run, "data/regime2.ini", NULL);
     support_net(&a, &run, 0, 0);
     support_net(&b, &run, 0, 0);
@@ -133,19 +131,16 @@ TEST(causality) {
         bool same = !memcmp(a.output.f, b.output.f, (size_t)run.data.P * sizeof *a.output.f);
         assert_int_equal(same, t <= 5);
         for (int k = 0; k < a.kernels.count && t <= 5; k++) {
+            FREED(base_free)
             double *x = support_get(a.kernels.item[k].rows),
                    *y = support_get(b.kernels.item[k].rows);
             size_t bytes =
                 (size_t)a.kernels.item[k].rows.count * a.kernels.item[k].rows.array->sites * 8;
             assert_memory_equal(x, y, bytes);
-            free(x);
-            free(y);
         }
         ASK(net_learn(&a, 0, 0.3, err));
         ASK(net_learn(&b, 0, t == 5 ? 0.31 : 0.3, err));
     }
-    net_free(&a);
-    net_free(&b);
 }
 
 /* Activation linear, gate constant: every moment a linear network needs is matched exactly, so two
@@ -155,7 +150,7 @@ TEST(linear_networks_have_no_sampling_error) {
     const char *const cases[] = {"network.parameterization=mssp", "network.parameterization=mup",
                                  "network.kappa=2"};
     for (int i = 0; i < 3; i++) {
-        struct outcome o = {0};
+        FREED(outcome_free) struct outcome o = {0};
         solve(&o, ARGS(cases[i], "network.activation=linear", "network.gate=constant",
                        "solver.tolerance=1e-6", "training.steps=12", "solver.replicates=2"));
         assert_true(o.limit.series[0].values[11] < 0.45); /* it learns */
@@ -168,7 +163,6 @@ TEST(linear_networks_have_no_sampling_error) {
                 CHECK_ABS(x, y, 1e-5 * fmax(1, fabs(x)), "%s: %s[%zu]", cases[i], series->name, k);
             }
         }
-        outcome_free(&o);
     }
 }
 
@@ -182,8 +176,8 @@ TEST(too_few_sites_do_no_harm) {
     } rows[] = {{"loss", 1}, {"Phi1_diag", 1}, {"Phib_diag", 1}, {"G1_diag", 3}, {"Gb_diag", 3}};
     const char *const small[] = {"solver.sites=96", "solver.expert_sites=96", NULL};
     const char *const large[] = {"solver.sites=1024", "solver.expert_sites=1024", NULL};
-    struct run run[2];
-    struct record record[2];
+    FREED(two_runs_free) struct run run[2];
+    FREED(two_records_free) struct record record[2];
     for (int i = 0; i < 2; i++) {
         support_run(&run[i], "data/regime2.ini", i ? large : small);
         ASK(run_ensemble(&run[i], 0, i ? 24 : 160, &record[i], err));
@@ -200,8 +194,4 @@ TEST(too_few_sites_do_no_harm) {
             CHECK_ABS(got, want, 4 * hypot(got_se, want_se) + rows[k].bias / 96 * want, "%s at %d",
                       rows[k].name, t);
         }
-    for (int i = 0; i < 2; i++) {
-        record_free(&record[i]);
-        run_free(&run[i]);
-    }
 }

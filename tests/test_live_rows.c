@@ -98,7 +98,7 @@ static void free_map(struct map *map) {
 }
 
 TEST(rows_that_are_zero_change_nothing) {
-    struct map map;
+    FREED(free_map) struct map map;
     bool live[P] = {false};
     make_map(&map);
     live[3] = live[7] = live[8] = live[15] = true;
@@ -116,14 +116,13 @@ TEST(rows_that_are_zero_change_nothing) {
     for (int mu = 0; mu < P; mu++)
         live[mu] = true;
     judge(&map, live, "all");
-    free_map(&map);
 }
 
 /* Three rows of sixteen side by side, and a step along them: c is of all sixteen. */
 TEST(rows_that_are_some_of_all_teach) {
     static const int which[] = {3, 7, 8};
     const struct map_some some = {which, 3};
-    struct map map;
+    FREED(free_map) struct map map;
     bool all[P];
     make_map(&map);
     for (int mu = 0; mu < P; mu++)
@@ -140,13 +139,12 @@ TEST(rows_that_are_some_of_all_teach) {
             for (int k = 0; k < 3; k++)
                 W[i][j] += c[which[k]] * y[which[k]][i] * x[which[k]][j] / M;
     is_matrix(&map, "some");
-    free_map(&map);
 }
 
 /* To their places among rows of 0, and added to others. */
 TEST(rows_go_to_their_places) {
     static const int which[] = {0, 4, 5, 15}, last[] = {2, 3};
-    struct map map;
+    FREED(free_map) struct map map;
     bool all[P] = {true};
     double out[P][M];
     make_map(&map);
@@ -166,7 +164,6 @@ TEST(rows_go_to_their_places) {
         assert_true(out[2][j] == 2 * x[1][j] && out[3][j] == x[2][j]);
         assert_true(out[1][j] == 0 && out[4][j] == x[1][j]);
     }
-    free_map(&map);
 }
 
 static const struct node *node_of_matrix(const struct net *net, const char *name) {
@@ -185,7 +182,7 @@ TEST(networks_leave_out_experts) {
     const char *const of_inputs[] = {"output.inputs=all", "output.inputs=none"};
     for (int none = 0; none < 2; none++) {
         FREED(run_free) struct run run;
-        struct net nets[2];
+        FREED(two_nets_free) struct net nets[2];
         support_run_text(&run, ARGS(of_inputs[none]),
                          "[network]\nmodel = transformer\nexperts = 4\nshared_experts = 1\n"
                          "gated_experts = yes\ngate = softmax\nq0 = 1\nrho = 0.5\niota = 1\n"
@@ -220,15 +217,12 @@ TEST(networks_leave_out_experts) {
         for (int k = 0; k < 4 * 5 * run.data.C; k++)
             CHECK_ABS(nets[0].output.f[k], nets[1].output.f[k], 1e-11, "f %d", k);
         for (int i = 0; i < nets[0].maps.count; i++) {
+            FREED(base_free)
             double *a = support_matrix(nets[0].maps.item[i]),
                    *b = support_matrix(nets[1].maps.item[i]);
             for (int k = 0; k < 16 * 16; k++)
                 CHECK_ABS(a[k], b[k], 1e-11, "%s", nets[0].maps.item[i]->declared.name);
-            free(a);
-            free(b);
         }
-        net_free(&nets[0]);
-        net_free(&nets[1]);
     }
 }
 

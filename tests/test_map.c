@@ -93,7 +93,7 @@ static double largest_product(struct rows a, struct rows b, double unit) {
 /* q, p, e, the normals in Z (fg = 1, before learning) and the spans. Round-off of a site average of
  * products of unit rows is eps sqrt(S) / S ~ 1e-17; projections on up to 200 rows: 1e-13. */
 TEST(orthogonality) {
-    struct loop l;
+    FREED(loop_free) struct loop l;
     loop_init(&l, 2, S, 1e-3);
     const struct limit_state *map = limit_of(&l.map);
     for (int t = 0; t < 12; t++) {
@@ -114,7 +114,6 @@ TEST(orthogonality) {
     }
     assert_true(map->q.rows > 2 * P && map->p.rows > 2 * P);
     assert_int_equal(l.source.span.unmatched + l.target.span.unmatched, 0);
-    loop_free(&l);
 }
 
 /* <y, W x> = <W^T y, x>: exactly for the same W; to second order in the tolerance between the
@@ -123,12 +122,12 @@ TEST(adjointness) {
     const double ratios[] = {0.5, 1, 3};
     for (int i = 0; i < 3; i++)
         for (double tolerance = 1e-2; tolerance > 1e-6; tolerance /= 10) {
-            struct loop l;
+            FREED(loop_free) struct loop l;
             loop_init(&l, ratios[i], S, tolerance);
             for (int t = 0; t < 10; t++) {
                 double before[P * P], there[P * P], after[P * P];
                 step_forward(&l, t);
-                double *u = support_get(array_all(&l.u));
+                FREED(base_free) double *u = support_get(array_all(&l.u));
                 step_backward(&l, t);
                 backend_cpu.dots(array_all(&l.v), array_all(&l.x), after);
                 backend_cpu.put(array_all(&l.work), u);
@@ -140,16 +139,14 @@ TEST(adjointness) {
                     CHECK_ABS(after[k], before[k], 10 * tolerance * tolerance + 1e-13,
                               "r %g tolerance %g step %d", ratios[i], tolerance, t);
                 }
-                free(u);
                 step_learn(&l);
             }
-            loop_free(&l);
         }
 }
 
 /* Nothing new opens no direction: constant, repeated, dependent and zero blocks. */
 TEST(degenerate_blocks) {
-    struct loop l;
+    FREED(loop_free) struct loop l;
     loop_init(&l, 1, S, 1e-3);
     struct rows x = array_all(&l.x), u = array_all(&l.u);
     ASK(map_forward(&l.map, x, u, err)); /* x = 0 */
@@ -172,7 +169,6 @@ TEST(degenerate_blocks) {
                           (struct rows){0});
     ASK(map_forward(&l.map, x, u, err));
     assert_int_equal(map_rank(&l.map, true), 2);
-    loop_free(&l);
 }
 
 /* The rank after a block of P times normal k, of the given rms. */
@@ -193,7 +189,7 @@ TEST(small_blocks) {
     for (int rule = 0; rule < 4; rule++) {
         bool against_largest = rule % 2, look = rule / 2;
         struct map_aside mark;
-        struct loop l;
+        FREED(loop_free) struct loop l;
         loop_init(&l, 1, S, 1e-2);
         l.map.settings.against_largest = against_largest;
         for (int forward = 0; forward < 2; forward++) {
@@ -208,7 +204,6 @@ TEST(small_blocks) {
             map_put_back(&l.map, &mark);
         assert_int_equal(rank_after(&l, true, 2, 0.05), against_largest && !look ? 2 : 3);
         assert_int_equal(rank_after(&l, false, 2, 0.05), 3);
-        loop_free(&l);
     }
 }
 
@@ -230,8 +225,8 @@ TEST(numbers_of_declarations) {
         {"residual W2", N / alpha, N, 1, sqrt(alpha), sqrt(alpha), 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct population source, target;
-        struct map map;
+        FREED(population_free) struct population source, target;
+        FREED(map_free) struct map map;
         make_population(&source, "source", rows[i].source, 8, 0);
         make_population(&target, "target", rows[i].target, 8, 1);
         struct map_declaration declared = {"W",   &source, &target, rows[i].a0, rows[i].s_f,
@@ -244,15 +239,12 @@ TEST(numbers_of_declarations) {
                 assert_true(got[k] == 0);
             else
                 CHECK_ABS(got[k], want[k], 1e-14 * want[k], "%s, number %d", rows[i].what, k);
-        map_free(&map);
-        population_free(&source);
-        population_free(&target);
     }
 }
 
 /* A population that runs out of room: counted fallback, then an error that says what to do. */
 TEST(out_of_room) {
-    struct loop l;
+    FREED(loop_free) struct loop l;
     struct err err = {0};
     int code = CODE_OK, fallback = 0;
     loop_init(&l, 1, 300, 1e-6);
@@ -272,7 +264,6 @@ TEST(out_of_room) {
     assert_non_null(strstr(err.text, "300 sites"));
     assert_non_null(strstr(err.text, "rank 27"));
     assert_non_null(strstr(err.text, "raise sites"));
-    loop_free(&l);
 }
 
 /* The normals that W(0) of an explicit matrix (rows `W` over the sources, W0 = W) would have shown:
@@ -296,14 +287,13 @@ static int feed_normals(void *context, struct map *map, bool forward, struct row
     TRY(base_alloc(&C, n * (size_t)k, sizeof *C, err));
     TRY(base_alloc(&D, (size_t)k * (size_t)(known + 1), sizeof *D, err));
     if (forward) {
-        double *host;
+        FREED(base_free) double *host;
         TRY(base_alloc(&host, n * (size_t)k, sizeof *host, err));
         b->dots(array_all(feed->W0), basis, C);
         for (size_t i = 0; i < n; i++)
             for (int a = 0; a < k; a++)
                 host[(size_t)a * n + i] = C[i * (size_t)k + (size_t)a] * (double)m;
         b->put(out, host);
-        free(host);
     } else {
         b->get(basis, C);
         for (size_t i = 0; i < n * (size_t)k; i++)
@@ -332,7 +322,7 @@ static int feed_normals(void *context, struct map *map, bool forward, struct row
 
 /* A limit net whose thin matrices and normals are those of a finite net of the same sizes. */
 static void fed_run(const struct run *run, int N, double *error) {
-    struct net finite, limit;
+    FREED(net_free) struct net finite, limit;
     struct array W0[MAPS];
     struct feed feed[MAPS] = {0};
     support_net(&finite, run, N, 0);
@@ -364,8 +354,6 @@ static void fed_run(const struct run *run, int N, double *error) {
         array_free(&W0[i]);
         array_free(&feed[i].normals);
     }
-    net_free(&finite);
-    net_free(&limit);
 }
 
 /* Dropped directions are orthogonal to everything kept and act at second order: the error of f was

@@ -219,10 +219,9 @@ CLEAN_TEST(test_sweeps) {
                            "[sweep]\nrates.W_in = 0 2\n");
     cli_done("dmft-sweep", ARGS("--quiet", "-o", "out.h5", "sweep.ini"));
     hid_t file = cli_file("out.h5");
-    double *loss = cli_values(file, "sweep/loss", &count);
+    FREED(base_free) double *loss = cli_values(file, "sweep/loss", &count);
     H5Fclose(file);
     assert_true(count == 2 && loss[0] != loss[1]);
-    free(loss);
     cli_print("bad.ini", "[network]\nmodel = regime3\n[sweep]\nrates.A_in = 1 2\n");
     cli_program("dmft-sweep");
     cli_run(&result, ARGS("-o", "out.h5", "bad.ini"));

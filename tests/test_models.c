@@ -258,10 +258,9 @@ TEST(keys_have_an_effect) {
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char *overrides[] = {(char *)(uintptr_t)cases[k][1], (char *)(uintptr_t)cases[k][2]};
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err why = {0};
         int code = run_configure(&run, cases[k][0], cases[k][2] ? 2 : 1, overrides, &why);
-        run_free(&run);
         if (cases[k][3] ? !code || !strstr(why.text, cases[k][3]) : code)
             fail_msg("%s %s: %d %s", cases[k][0], cases[k][1], code, why.text);
     }

@@ -262,10 +262,9 @@ CLEAN_TEST(states_that_cannot_be_made) {
                        "--training.steps=3 </dev/null >stdout.txt 2>&1",
              folder);
     assert_int_equal(system(command), 0);
-    char *text = cli_read("stdout.txt", NULL);
+    FREED(base_free) char *text = cli_read("stdout.txt", NULL);
     if (occurrences(text, "warning: cannot create out.h5.state/limit_0000.state.new") != 1)
         fail_msg("%s", text);
-    free(text);
 }
 
 /* The signal comes once the file is there; mpirun ends its ranks a second later. */

@@ -6,14 +6,13 @@
 /* All sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14 and the four
  * steps amplify it by no more than the loss falls, 10: 1e-12. */
 static void compare(const char *const *overrides, int N) {
-    struct couple p;
+    FREED(couple_close) struct couple p;
     char what[256] = "";
     for (int i = 5; overrides[i]; i++)
         snprintf(what + strlen(what), sizeof what - strlen(what), "%s ", overrides[i]);
     support_run(&p.run, "data/regime2.ini", overrides);
     couple_open(&p, N, 3, "%s", what);
     couple_train(&p, 4, 1e-12);
-    couple_close(&p);
 }
 
 TEST(equals_oracle) {

@@ -32,7 +32,7 @@ TEST(normals) {
                                NULL};
     support_run(&run, "examples/noisy_top.ini", key);
     for (int N = 0; N <= 256; N += 256) {
-        struct net net, other;
+        FREED(net_free) struct net net, other;
         size_t count;
         support_net(&net, &run, N, 1);
         support_net(&other, &run, N, 2);
@@ -54,8 +54,6 @@ TEST(normals) {
         CHECK_ABS(correlation(first, later, count), 0, error, "steps");
         CHECK_ABS(correlation(later, later, count), 1, sqrt(2) * error, "variance later");
         free(first), free(seed), free(again), free(later);
-        net_free(&net);
-        net_free(&other);
     }
     support_gradient(&run, 16, 23);
 }
@@ -63,13 +61,13 @@ TEST(normals) {
 /* Numbers average over nothing, so that a limit stands beside networks that have its noise: the
  * same at every width and replicate, another for each token, step and seed. */
 TEST(noise_of_numbers_is_shared) {
-    struct run run, other;
+    FREED(run_free) struct run run, other;
     const char *const key[] = {"program.jitter=0.3", "solver.sites=128", NULL},
                       *const seed[] = {"program.jitter=0.3", "solver.sites=128", "solver.seed=2",
                                        NULL};
     size_t count;
     double *first = NULL;
-    struct net net;
+    FREED(net_free) struct net net;
     support_run(&run, "examples/grouped.ini", key);
     support_run(&other, "examples/grouped.ini", seed);
     for (int k = 0; k < 4; k++) {
@@ -83,10 +81,9 @@ TEST(noise_of_numbers_is_shared) {
         assert_true(here[0] != here[1] && here[0] != here[token]);
         support_learn(&net, &run);
         support_evaluate(&net, &run);
-        double *later = noise_of(&net, &count);
+        FREED(base_free) double *later = noise_of(&net, &count);
         CHECK_ABS(correlation(here, later, count), 0, 5 / sqrt((double)count), "steps");
         CHECK_ABS(correlation(later, later, count), 1, 5 * sqrt(2.0 / (double)count), "variance");
-        free(later);
         if (!first)
             first = here;
         else
@@ -98,9 +95,6 @@ TEST(noise_of_numbers_is_shared) {
     double *seeded = noise_of(&net, &count);
     CHECK_ABS(correlation(first, seeded, count), 0, 5 / sqrt((double)count), "seeds");
     free(first), free(seeded);
-    net_free(&net);
-    run_free(&run);
-    run_free(&other);
 }
 
 /* Outputs depend on how strong the noise is, predictions do not. */

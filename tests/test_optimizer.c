@@ -81,7 +81,7 @@ static void tiny_case(int regime, const char *par, const char *optimizer) {
     char ini[64], name[64], parameterization[64];
     bool sgd = !strcmp(optimizer, "sgd"), mup = !strcmp(par, "mup");
     double want[6][2];
-    struct couple p;
+    FREED(couple_close) struct couple p;
     snprintf(ini, sizeof ini, "data/ref/parameterizations/regime%d.ini", regime);
     snprintf(parameterization, sizeof parameterization, "network.parameterization=%s", par);
     if (!sgd) {
@@ -102,7 +102,6 @@ static void tiny_case(int regime, const char *par, const char *optimizer) {
             CHECK_ABS(p.net.output.f[mu], want[t][mu], 1e-9, "%s: f[%d] at %d", name, mu, t);
         couple_advance(&p, t, 1e-12, 1e-11);
     }
-    couple_close(&p);
 }
 
 /* Stored to 12 digits. */

@@ -41,8 +41,8 @@ TEST(large_eps_is_gradient_descent) {
     };
     double worst = 0;
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
-        struct run plain, adam;
-        struct net a, b;
+        FREED(run_free) struct run plain, adam;
+        FREED(net_free) struct net a, b;
         open_run(&plain, networks[i], "eta0 = 0.2");
         open_run(&adam, networks[i], "optimizer = adam\nbeta1 = 0\nbeta2 = 0");
         struct run *runs[] = {&plain, &adam};
@@ -73,10 +73,6 @@ TEST(large_eps_is_gradient_descent) {
                 worst = fmax(worst, fabs(b.output.f[mu] - a.output.f[mu]));
             }
         }
-        net_free(&a);
-        net_free(&b);
-        run_free(&plain);
-        run_free(&adam);
     }
     print_message("largest difference of f %.2g\n", worst);
 }

@@ -55,7 +55,7 @@ TEST(nothing_behind) {
                              *const ends[] = {"", "output(f + 0)"},
                              *const names[] = {"loss", "test_loss", "f"};
     for (int way = 0; way < 3; way++) {
-        struct record record[2];
+        FREED(two_records_free) struct record record[2];
         for (int k = 0; k < 2; k++) {
             FREED(run_free) struct run run;
             char whole[512];
@@ -84,7 +84,5 @@ TEST(nothing_behind) {
                               support_value(&record[0], names[i], 0, t, k), way ? 1e-13 : 1e-8,
                               "%s, t = %d", names[i], t);
         }
-        record_free(&record[0]);
-        record_free(&record[1]);
     }
 }

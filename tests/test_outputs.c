@@ -133,7 +133,7 @@ TEST(equals_oracle) {
     for (const struct couple_oracle *const *kind = couple_list; *kind; kind++)
         for (int k = 0; k < 2 * settings_of(*kind); k++) {
             char training[128], network[256];
-            struct couple p;
+            FREED(couple_close) struct couple p;
             snprintf(training, sizeof training,
                      "eta0 = 0.2\n%s\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
                      "centre = no",
@@ -143,7 +143,6 @@ TEST(equals_oracle) {
             sequences_run(&p.run, &inputs, network, training);
             couple_open(&p, 16, 0, "%.200s", network);
             couple_train(&p, 4, 1e-12);
-            couple_close(&p);
         }
 }
 
@@ -303,8 +302,8 @@ TEST(gradients_leave_no_trace) {
                    "network.z_loss=0.1", "training.optimizer=muon", "training.weight_decay=0.01"}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int N = 0; N <= 16; N += 16) {
-            struct run run[2];
-            struct record record[2];
+            FREED(two_runs_free) struct run run[2];
+            FREED(two_records_free) struct record record[2];
             for (int k = 0; k < 2; k++) {
                 const char *overrides[13] = {"data.test_inputs=2", "output.responses=no",
                                              k ? "output.kernels=equal"
@@ -333,10 +332,6 @@ TEST(gradients_leave_no_trace) {
                                     *y = record_find(&record[1], x->name);
                 assert_non_null(y);
                 assert_memory_equal(x->values, y->values, 2 * x->size * sizeof *x->values);
-            }
-            for (int k = 0; k < 2; k++) {
-                record_free(&record[k]);
-                run_free(&run[k]);
             }
         }
 }

@@ -23,7 +23,7 @@ static void same_config(const struct fixture *a, const struct fixture *b) {
 }
 
 TEST(test_defaults_are_filled) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     accept(&f, "", NULL);
     assert_string_equal(f.config.run.out, "out.h5");
     assert_string_equal(f.config.run.title, "");
@@ -45,11 +45,10 @@ TEST(test_defaults_are_filled) {
     assert_null(params_find(&f.params, "network", "steps"));
     assert_null(params_find(&f.params, "nowhere", "steps"));
     params_free(&f.params);
-    params_free(&f.params);
 }
 
 TEST(test_every_type_is_read) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     accept(&f,
            "title=a b\nseed = 18446744073709551615\n  threads\t=  -2147483648  \n"
            "; a comment\n  # another = 3\n\n[ network ]\ngate = softmax\nshape = smooth\n"
@@ -70,7 +69,6 @@ TEST(test_every_type_is_read) {
     assert_string_equal(f.config.network.weights, "");
     assert_string_equal(params_find(&f.params, "network", "kappa")->text, "0x1p-2");
     assert_int_equal(params_find(&f.params, "network", "gate")->line, 10);
-    params_free(&f.params);
 }
 
 /* However they are written, and without rounding. */
@@ -90,14 +88,13 @@ TEST(test_whole_numbers) {
                  {"2.147483647e9", INT32_MAX},
                  {"-2147483648", INT32_MIN}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct fixture f;
+        FREED(fixture_free) struct fixture f;
         char text[64];
         snprintf(text, sizeof text, "threads = %s\n", table[i].text);
         accept(&f, text, NULL);
         assert_int_equal(f.config.run.threads, table[i].value);
-        params_free(&f.params);
     }
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     accept(&f, "seed = 1.8446744073709551615e19\n[network]\nwidths = 1e2 1.5e3\n", NULL);
     assert_true(f.config.run.seed == UINT64_MAX);
     assert_int_equal(f.config.network.widths.value[0], 100);
@@ -105,11 +102,10 @@ TEST(test_whole_numbers) {
     params_free(&f.params);
     accept(&f, "seed = 1e3\n", NULL);
     assert_true(f.config.run.seed == 1000);
-    params_free(&f.params);
 }
 
 TEST(test_list_of_full_length) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     char text[512] = "[network]\nany =";
     for (int i = 0; i < INT_LIST_MAX; i++)
         strcat(text, " -12345");
@@ -119,7 +115,6 @@ TEST(test_list_of_full_length) {
     params_free(&f.params);
     accept(&f, "[network]\nany = none", NULL);
     assert_int_equal(f.config.network.any.count, 0);
-    params_free(&f.params);
 }
 
 TEST(test_shapes_of_a_file) {
@@ -156,7 +151,7 @@ TEST(test_values_belong_to_their_line) {
 }
 
 TEST(test_line_of_any_length) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     char value[5001], text[20000] = "# ", *end = text + 2;
     for (size_t i = 0; i < 5000; i++)
         value[i] = (char)('a' + i % 26);
@@ -170,11 +165,10 @@ TEST(test_line_of_any_length) {
     assert_string_equal(f.config.run.title, value);
     assert_true(f.config.run.seed == 5);
     assert_int_equal(params_find(&f.params, "run", "seed")->line, 5);
-    params_free(&f.params);
 }
 
 TEST(test_overrides) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     accept(&f, "title = file\n", "--run.title= line ; 1 ");
     assert_string_equal(f.config.run.title, "line ; 1");
     assert_int_equal(params_find(&f.params, "run", "title")->line, ON_COMMAND_LINE);
@@ -186,7 +180,6 @@ TEST(test_overrides) {
                      CODE_OK);
     assert_int_equal(f.config.run.steps, 9);
     assert_int_equal(f.config.network.any.count, 2);
-    params_free(&f.params);
 }
 
 /* As a string to free. */
@@ -209,7 +202,7 @@ static char *defaults(void) {
 }
 
 TEST(test_defaults_read_back) {
-    struct fixture f, g;
+    FREED(fixture_free) struct fixture f, g;
     char *text = defaults(), *given[] = {"--run.steps=7"};
     assert_non_null(strstr(text, "\n# steps =\n"));
     assert_non_null(strstr(text, "\n# Free text.\n# Of two lines.\n"));
@@ -219,8 +212,6 @@ TEST(test_defaults_read_back) {
     assert_int_equal(read_bytes(&f, text, strlen(text), 1, given), CODE_OK);
     accept(&g, "", NULL);
     same_config(&f, &g);
-    params_free(&f.params);
-    params_free(&g.params);
     free(text);
 }
 
@@ -232,15 +223,13 @@ TEST(test_written_values_read_back) {
         "[network]\ngate = sigmoid\neta0 = 0.30000000000000004\nfloor = -0x1.8p-3\nwidths = none",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct fixture f, g;
+        FREED(fixture_free) struct fixture f, g;
         accept(&f, texts[i], i ? "--network.kappa=0.125" : NULL);
         FREED(base_free) char *text = written(&f.params);
         accept_bytes(&g, text, strlen(text));
         same_config(&f, &g);
         FREED(base_free) char *again = written(&g.params);
         assert_string_equal(text, again);
-        params_free(&f.params);
-        params_free(&g.params);
     }
 }
 

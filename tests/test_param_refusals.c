@@ -3,7 +3,7 @@
 #include "tests/support/param_read.h"
 
 TEST(test_conditions_are_checked) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     assert_int_equal(read_bytes(&f, "[network]\n", 10, 0, NULL), CODE_INPUT);
     assert_non_null(strstr(f.err.text, ": [run] steps: the key must be given; an integer, 1 to"));
     params_free(&f.params);
@@ -11,17 +11,15 @@ TEST(test_conditions_are_checked) {
     params_free(&f.params);
     accept(&f, "[network]\nslope = 1\nshape = smooth\ngate = sigmoid\n", NULL);
     assert_true(f.config.network.slope == 1.0);
-    params_free(&f.params);
 }
 
 /* Whole files, without the beginning. */
 static void refuse_bytes(const char *bytes, size_t size, const char *part) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     assert_int_equal(read_bytes(&f, bytes, size, 0, NULL), CODE_INPUT);
     if (!strstr(f.err.text, part))
         fail_msg("\"%s\" is not in: %s", part, f.err.text);
     assert_non_null(strstr(f.err.text, strrchr(f.path, '/') + 1));
-    params_free(&f.params);
 }
 #define REFUSE(literal, part) refuse_bytes(literal, sizeof(literal) - 1, part)
 
@@ -75,7 +73,7 @@ TEST(test_not_a_file) {
 
 /* A message stays within its buffer, keeps its reason and cuts between characters. */
 TEST(test_long_names_in_messages) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     char text[12001];
     strcpy(text, "[network]\n");
     for (size_t i = 0; i < 3000; i++)
@@ -93,17 +91,15 @@ TEST(test_long_names_in_messages) {
     assert_int_equal(read_text(&f, text, (const char *const[]){"--a.b=c", NULL}), CODE_INPUT);
     assert_non_null(strstr(f.err.text, ":3:"));
     params_free(&f.params);
-    FILE *stream = fmemopen(text, 1, "r");
+    FREED(base_close) FILE *stream = fmemopen(text, 1, "r");
     assert_non_null(stream);
     text[8999] = '\0'; /* a file of that name */
     assert_int_equal(read_open(&f, text, stream), CODE_INPUT);
     assert_non_null(strstr(f.err.text, "k:1: \"k\" has no \"=\""));
-    fclose(stream);
-    params_free(&f.params);
 }
 
 TEST(test_errors_across_keys) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     char want[1024];
     accept(&f, "", "--run.seed=5");
     assert_int_equal(params_error(&f.params, "run", "steps", &f.err, "must exceed %d", 9),
@@ -115,5 +111,4 @@ TEST(test_errors_across_keys) {
     params_error(&f.params, "network", "kappa", &f.err, "small");
     snprintf(want, sizeof want, "%s: [network] kappa = 0.5 (default): small", f.path);
     assert_string_equal(f.err.text, want);
-    params_free(&f.params);
 }

@@ -100,6 +100,7 @@ static void check_direction(const struct map *map, const struct map *fresh, bool
                             double *square) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
     size_t P = (size_t)in.count, count = P * whole.array->sites, entries = P * in.array->sites;
+    FREED(base_free)
     double *x = support_get(in), *y = support_get(whole), *prop = zeros(count), *eff;
     FREED(base_free) double *initial = initial_rows(map, forward, in, whole);
     assert_int_equal(in.count, whole.count);
@@ -134,10 +135,6 @@ static void check_direction(const struct map *map, const struct map *fresh, bool
     square[1] += mean_square(prop, count);
     square[2] += mean_square(eff, count);
     square[3] += mean_square(y, count);
-    free(x);
-    free(y);
-    free(prop);
-    free(eff);
 }
 
 /* <y, W(0) x> = <W(0)^T y, x> in site averages; in a limit up to what of x and y bases leave out,
@@ -212,7 +209,7 @@ static void check_thin(const struct net *net, const struct record *record, int t
 
 static void check_net(struct run *run, int N) {
     struct net net, fresh;
-    struct record record;
+    FREED(record_free) struct record record;
     struct start start[MOST][2] = {0};
     const struct training *training = &run->config.training;
     ASK(run_ensemble(run, N, 1, &record, err));
@@ -243,7 +240,6 @@ static void check_net(struct run *run, int N) {
         free(start[i / 2][i % 2].in);
         free(start[i / 2][i % 2].made);
     }
-    record_free(&record);
     net_free(&net);
     if (N)
         net_free(&fresh);
@@ -317,7 +313,7 @@ TEST(test_nothing_else_changes) {
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++)
         for (int N = 0; N <= 8; N += 8) {
             const char *override[28] = {0};
-            struct record record[2];
+            FREED(two_records_free) struct record record[2];
             int n = 0;
             while (networks[k].override[n]) {
                 override[n] = networks[k].override[n];
@@ -329,7 +325,5 @@ TEST(test_nothing_else_changes) {
             }
             const struct series *f[] = {record_find(&record[0], "f"), record_find(&record[1], "f")};
             assert_memory_equal(f[0]->values, f[1]->values, f[0]->size * sizeof(double));
-            record_free(&record[0]);
-            record_free(&record[1]);
         }
 }

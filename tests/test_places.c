@@ -35,6 +35,7 @@ struct windows {
 static void check(const struct net *net, const struct node *v, struct windows w) {
     size_t sites = v->on->sites;
     int places = w.to[0] * w.to[1];
+    FREED(base_free)
     double *x = support_get(net->program->node[v->argument[0]].value), *out = support_get(v->value);
     assert_int_equal(v->value.count, P * places);
     for (int mu = 0; mu < P; mu++)
@@ -46,8 +47,6 @@ static void check(const struct net *net, const struct node *v, struct windows w)
                        got = out[(size_t)(mu * places + s) * sites + i];
                 assert_true(fabs(want - got) <= 16 * DBL_EPSILON * (1 + fabs(want)));
             }
-    free(x);
-    free(out);
 }
 
 /* All windows of 3 x 2 places of an image of 5 x 7, every second one in width, one place beyond the
@@ -90,6 +89,7 @@ TEST(numbers_of_a_matrix) {
     support_net(&net, &run, 8, 1);
     support_evaluate(&net, &run);
     const struct node *z = find(&net, "mix_places", 0);
+    FREED(base_free)
     double *x = support_get(net.program->node[z->argument[0]].value), *out = support_get(z->value);
     for (int row = 0; row < 2 * P; row++)
         for (int i = 0; i < 8; i++) {
@@ -101,8 +101,6 @@ TEST(numbers_of_a_matrix) {
             }
             CHECK_ABS(out[row * 8 + i], want, 8 * DBL_EPSILON * size, "row %d, site %d", row, i);
         }
-    free(x);
-    free(out);
 }
 
 /* Finite differences, and rows of each layer: all tokens, and every second one. */
@@ -113,12 +111,11 @@ TEST(layers) {
     } cases[] = {{"examples/convolution.ini", 3}, {"examples/image.ini", 4}};
     for (int k = 0; k < 2; k++) {
         FREED(run_free) struct run run;
-        struct net net;
+        FREED(net_free) struct net net;
         const char *more[] = {"solver.sites=256", "training.eta0=1", NULL};
         support_run(&run, cases[k].ini, more);
         support_net(&net, &run, 8, 1);
         assert_int_equal(find(&net, "map", 0)->value.count, net.setup.data.P * cases[k].places);
-        net_free(&net);
         support_gradient(&run, 8, 7);
     }
 }

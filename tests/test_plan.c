@@ -32,8 +32,8 @@ static struct rows rows_of(const struct node *v) {
  * what is read when all is done, and only that, is there still. */
 TEST(what_is_of_no_more_use_is_poisoned) {
     for (int poisons = 0; poisons < 2; poisons++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         int gone = 0;
         support_run(
             &run, "data/transformer.ini",
@@ -55,7 +55,5 @@ TEST(what_is_of_no_more_use_is_poisoned) {
             gone += isnan(mean) != 0;
         }
         assert_int_equal(gone > 0, poisons);
-        net_free(&net);
-        run_free(&run);
     }
 }

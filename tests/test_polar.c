@@ -66,12 +66,11 @@ static void spectrum_of(const char *name, int n, int m, const double *M, bool di
                         double s[VALUES]) {
     double square = 0, fourth = 0, squares = 0, fourths = 0;
     int least = n < m ? n : m;
-    struct array rows = {0};
+    FREED(array_free) struct array rows = {0};
     array_from(&rows, (size_t)m, 1, M, n);
     const struct array *velocity[] = {&rows};
     struct polar_momentum V = {.velocity = velocity, .parts = 1, .directions = directions};
     ASK(polar_spectrum(&V, VALUES, s, &err));
-    array_free(&rows);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++) {
             double product = 0;
@@ -120,7 +119,7 @@ static void want_spectrum(const struct polar_case *one, const double *V,
 static void judge(const struct polar_case *one) {
     double *W = memory(ROWS * SITES, sizeof *W), *V = memory(ROWS * SITES, sizeof *V);
     double *x = memory(INPUTS * SITES, sizeof *x), *C = memory(ROWS * INPUTS, sizeof *C), *got;
-    struct array entries = {0}, a = {0}, velocity = {0};
+    FREED(array_free) struct array entries = {0}, a = {0}, velocity = {0};
     draw(W, ROWS * SITES, 1);
     array_from(&entries, SITES, GROUP, W, ROWS);
     for (int step = 0; step < STEPS; step++) {
@@ -146,9 +145,6 @@ static void judge(const struct polar_case *one) {
                      got[k], W[k]);
     if (!one->rule.exact)
         want_spectrum(one, V, &velocity);
-    array_free(&entries);
-    array_free(&a);
-    array_free(&velocity);
     free(W), free(V), free(x), free(C), free(got);
 }
 
@@ -278,7 +274,7 @@ static void same_spectrum(const struct polar_case *one, bool stacked, struct cut
 static void judge_cut(const struct polar_case *one, bool stacked) {
     double *W = memory(ROWS * SITES, sizeof *W), *x = memory(INPUTS * SITES, sizeof *x),
            *C = memory(ROWS * INPUTS, sizeof *C);
-    struct array entries = {0}, a = {0}, velocity = {0};
+    FREED(array_free) struct array entries = {0}, a = {0}, velocity = {0};
     struct cut_matrix m = {0};
     draw(W, ROWS * SITES, 1);
     array_from(&entries, SITES, 1, W, ROWS);
@@ -307,9 +303,6 @@ static void judge_cut(const struct polar_case *one, bool stacked) {
         array_free(&m.a[k]);
         array_free(&m.velocity[k]);
     }
-    array_free(&entries);
-    array_free(&a);
-    array_free(&velocity);
     free(W), free(x), free(C);
 }
 
@@ -325,7 +318,8 @@ TEST(parts) {
 /* No gradient, no step, and no division by zero; nor for a gradient that is round-off. */
 static void nothing_of(double size) {
     double *W = memory(ROWS * SITES, sizeof *W), *x = memory(INPUTS * SITES, sizeof *x), *got;
-    struct array entries = {0}, a = {0}, velocity = {0};
+    FREED(array_free) struct array entries = {0}, a = {0};
+    struct array velocity = {0};
     draw(W, ROWS * SITES, 1);
     draw(x, INPUTS * SITES, 2);
     array_from(&entries, SITES, GROUP, W, ROWS);
@@ -355,8 +349,6 @@ static void nothing_of(double size) {
     }
     got = values(array_all(&entries));
     assert_memory_equal(got, W, ROWS * SITES * sizeof *W);
-    array_free(&entries);
-    array_free(&a);
     free(W), free(x), free(got);
 }
 

@@ -21,8 +21,8 @@ static void open_rows(struct array *array, size_t sites, int count) {
 }
 
 TEST(test_fresh_is_orthonormal) {
-    struct population p;
-    struct array known, out;
+    FREED(population_free) struct population p;
+    FREED(array_free) struct array known, out;
     open_population(&p, 300, true, 0);
     open_rows(&known, p.sites, 20);
     ASK(array_init(&out, backend, p.sites, 1, 100, &err));
@@ -48,9 +48,6 @@ TEST(test_fresh_is_orthonormal) {
     ASK(population_settle(&p, &err));
     assert_int_equal(p.span.rows.rows, 45 + 20);
     assert_int_equal(p.span.unmatched, 0);
-    array_free(&known);
-    array_free(&out);
-    population_free(&p);
     population_free(&p);
 }
 
@@ -59,9 +56,9 @@ TEST(test_fresh_is_orthonormal) {
 TEST(test_look) {
     double *x[2];
     for (int look = 0; look < 2; look++) {
-        struct population p;
+        FREED(population_free) struct population p;
         struct population_aside mark;
-        struct array known, out;
+        FREED(array_free) struct array known, out;
         open_population(&p, 300, true, 0);
         open_rows(&known, p.sites, 20);
         ASK(array_init(&out, backend, p.sites, 1, 12, &err));
@@ -80,9 +77,6 @@ TEST(test_look) {
         ASK(population_settle(&p, &err));
         assert_int_equal(p.span.rows.rows, 4 + 6 + 8);
         x[look] = values(array_all(&out));
-        array_free(&known);
-        array_free(&out);
-        population_free(&p);
     }
     assert_memory_equal(x[0], x[1], 12 * 300 * sizeof *x[0]);
     free(x[0]);
@@ -91,8 +85,8 @@ TEST(test_look) {
 
 /* Rows drawn in two calls, or in one; *out to be freed. */
 static double *drawn(uint32_t replicate, bool matched, int first, int second) {
-    struct population p;
-    struct array out;
+    FREED(population_free) struct population p;
+    FREED(array_free) struct array out;
     open_population(&p, 200, matched, replicate);
     ASK(array_init(&out, backend, p.sites, 1, first + second, &err));
     ASK(population_fresh(&p, none, array_rows(&out, 0, first), &err));
@@ -100,8 +94,6 @@ static double *drawn(uint32_t replicate, bool matched, int first, int second) {
     ASK(population_absorb(&p, array_rows(&out, 0, 1), &err));
     assert_int_equal(p.span.rows.rows, matched ? first + second : 0);
     double *x = values(array_all(&out));
-    array_free(&out);
-    population_free(&p);
     return x;
 }
 
@@ -125,8 +117,8 @@ TEST(test_draws_can_be_repeated) {
 /* Beside its halves a population has their room; nodes of a rule have no halves. */
 TEST(test_room_of_halves) {
     for (int nodes = 0; nodes < 2; nodes++) {
-        struct population p;
-        struct array out;
+        FREED(population_free) struct population p;
+        FREED(array_free) struct array out;
         open_population(&p, 100, true, 0);
         p.draws.beside_halves = true;
         p.draws.nodes = nodes;
@@ -135,16 +127,14 @@ TEST(test_room_of_halves) {
         assert_int_equal(p.span.unmatched, 0);
         ASK(population_fresh(&p, none, array_rows(&out, 40, 1), &err));
         assert_int_equal(p.span.unmatched, nodes ? 0 : 1);
-        array_free(&out);
-        population_free(&p);
     }
 }
 
 /* 80 of 100 sites are for normals and basis vectors; then a normal is orthogonal to what it must
  * be, and no more. */
 TEST(test_out_of_room) {
-    struct population p;
-    struct array known, out;
+    FREED(population_free) struct population p;
+    FREED(array_free) struct array known, out;
     open_population(&p, 100, true, 0);
     open_rows(&known, p.sites, 10);
     ASK(array_init(&out, backend, p.sites, 1, 80, &err));
@@ -160,16 +150,13 @@ TEST(test_out_of_room) {
     assert_true(others > 0.1 && others < 0.6); /* of 268 overlaps of size 0.1 */
     ASK(population_fresh(&p, none, late, &err));
     assert_true(p.span.unmatched == 8 && overlap(late, array_all(&known)) > 0.1);
-    array_free(&known);
-    array_free(&out);
-    population_free(&p);
 }
 
 /* Rows that found no room are not in the span; a smaller draw, which does find room, must be
  * orthogonal to them all the same. */
 TEST(test_room_for_a_draw_but_not_for_its_basis) {
-    struct population p;
-    struct array known, out;
+    FREED(population_free) struct population p;
+    FREED(array_free) struct array known, out;
     open_population(&p, 100, true, 0);
     open_rows(&known, p.sites, 5);
     ASK(array_init(&out, backend, p.sites, 1, 80, &err));
@@ -180,17 +167,14 @@ TEST(test_room_for_a_draw_but_not_for_its_basis) {
     double got = overlap(array_rows(&out, 78, 1), array_all(&known));
     if (!(got <= ROUND_OFF))
         fail_msg("%s: overlap %g with the basis it is conditioned on", backend->name, got);
-    array_free(&known);
-    array_free(&out);
-    population_free(&p);
 }
 
 /* A basis of all sites leaves no direction, one of all but one a single one. */
 TEST(test_basis_of_all_sites) {
     for (int rank = 19; rank <= 20; rank++) {
-        struct population p;
-        struct array known, out;
-        double *x;
+        FREED(population_free) struct population p;
+        FREED(array_free) struct array known, out;
+        FREED(base_free) double *x;
         open_population(&p, 20, true, 0);
         open_rows(&known, p.sites, rank);
         ASK(array_init(&out, backend, p.sites, 1, 15, &err));
@@ -204,10 +188,6 @@ TEST(test_basis_of_all_sites) {
         x = values(array_rows(&out, 0, 3));
         for (int i = (20 - rank) * 20; i < 60; i++)
             assert_true(x[i] == 0);
-        free(x);
-        array_free(&known);
-        array_free(&out);
-        population_free(&p);
     }
 }
 
@@ -231,8 +211,8 @@ TEST(test_matched_normals_are_normal) {
     for (int i = 0; i < SITES; i++)
         sign[i] = i * i % 7 % 2 ? 1 : -1;
     for (uint32_t n = 0; n < REPLICATES; n++) {
-        struct population p;
-        struct array known, out;
+        FREED(population_free) struct population p;
+        FREED(array_free) struct array known, out;
         open_population(&p, SITES, true, n);
         array_from(&known, SITES, 1, sign, 1);
         ASK(array_init(&out, backend, SITES, 1, ROWS, &err));
@@ -242,9 +222,6 @@ TEST(test_matched_normals_are_normal) {
         backend->get(array_all(&out), row);
         for (size_t k = 0; k < LENGTH(at); k++)
             x[k * REPLICATES + n] = row[at[k]];
-        array_free(&known);
-        array_free(&out);
-        population_free(&p);
     }
     for (size_t k = 0; k < LENGTH(at); k++) {
         double distance = kolmogorov_smirnov(x + k * REPLICATES, REPLICATES);
@@ -259,8 +236,8 @@ TEST(test_matched_normals_are_normal) {
  * symmetry stays orthogonal to them. */
 TEST(test_mirror_images) {
     enum { SITES = 300, ROWS = 12 };
-    struct population p;
-    struct array known, out;
+    FREED(population_free) struct population p;
+    FREED(array_free) struct array known, out;
     open_population(&p, SITES, true, 0);
     p.draws.mirrored = true;
     open_rows(&known, SITES, 10);
@@ -291,9 +268,6 @@ TEST(test_mirror_images) {
         ASK(population_fresh(&p, none, array_rows(&out, 0, 10), &err));
     ASK(population_fresh(&p, none, array_rows(&out, 0, 10), &err));
     assert_int_equal(p.span.unmatched, 10);
-    array_free(&known);
-    array_free(&out);
-    population_free(&p);
 }
 
 TEST(test_rank_limit) {
@@ -313,9 +287,9 @@ TEST(test_rank_limit) {
 /* Draws in a random order with rows that are met, and looks. */
 static double *draws_in_order(uint64_t state) {
     enum { MOST = 5, STEPS = 30 };
-    struct population p;
+    FREED(population_free) struct population p;
     struct population_aside mark;
-    struct array known, out;
+    FREED(array_free) struct array known, out;
     open_population(&p, 300, true, 0);
     p.draws.mirrored = true;
     open_rows(&known, p.sites, 2 * STEPS);
@@ -347,9 +321,6 @@ static double *draws_in_order(uint64_t state) {
             ASK((mirror > 0 ? population_fresh : population_fresh_back)(&p, none, fresh, &err));
     }
     double *x = values(array_all(&out));
-    array_free(&known);
-    array_free(&out);
-    population_free(&p);
     return x;
 }
 
@@ -357,14 +328,12 @@ static double *draws_in_order(uint64_t state) {
 TEST(test_draws_are_those_of_the_processor) {
     const struct backend *tested = backend;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        double *x = draws_in_order(seed), *y;
+        FREED(base_free) double *x = draws_in_order(seed), *y;
         backend = &backend_cpu;
         y = draws_in_order(seed);
         backend = tested;
         for (size_t i = 0; i < 300 * 5 * 30; i++)
             assert_true(fabs(x[i] - y[i]) <= 1e-12);
-        free(x);
-        free(y);
     }
 }
 
@@ -373,7 +342,7 @@ TEST(test_draws_are_those_of_the_processor) {
 TEST(test_probes) {
     enum { SITES = 64, ROWS = SITES - 1 };
     double signs[2 * ROWS][SITES], single[SITES];
-    struct population p;
+    FREED(population_free) struct population p;
     open_population(&p, SITES, true, 0);
     population_probes(&p, ROWS, signs[0]);
     population_probes(&p, ROWS, signs[ROWS]);
@@ -394,7 +363,6 @@ TEST(test_probes) {
         population_probes(&p, 1, single);
         assert_memory_equal(single, signs[k], sizeof single);
     }
-    population_free(&p);
 }
 
 ON_EACH_BACKEND(0)

@@ -49,7 +49,7 @@ static int close_all(void **state) {
 
 /* What is counted for an operation at a place. */
 static struct profile_cost cost_of(const char *place, const char *op) {
-    struct profile_entry *entries;
+    FREED(base_free) struct profile_entry *entries;
     struct profile_cost cost = {0};
     int count, found = 0;
     ASK(profile_read(&entries, &count, err));
@@ -58,7 +58,6 @@ static struct profile_cost cost_of(const char *place, const char *op) {
             cost = entries[k].cost;
             found++;
         }
-    free(entries);
     assert_true(found <= 1);
     return cost;
 }

@@ -190,7 +190,7 @@ static void compare_loss(struct record wide[2], struct record narrow[2], int t) 
 
 static void laws_of(const char *source, int blocks, const char *const *changes) {
     int N = is_long ? 512 : 128, runs = is_long ? 2000 : 250;
-    struct record wide[2], narrow[2];
+    FREED(two_records_free) struct record wide[2], narrow[2];
     run_both(source, changes, N, runs, wide);
     run_both(source, changes, N / 2, runs, narrow);
     print_message("%s\n", source);
@@ -198,10 +198,6 @@ static void laws_of(const char *source, int blocks, const char *const *changes) 
         compare_block(&wide[0], &wide[1], l, N);
     compare_loss(wide, narrow, 1);
     compare_loss(wide, narrow, 2);
-    for (int k = 0; k < 2; k++) {
-        record_free(&wide[k]);
-        record_free(&narrow[k]);
-    }
 }
 
 /* The gradients of gates of a transformer: of the read-out with W2, whose transpose has met nothing

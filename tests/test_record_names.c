@@ -138,8 +138,8 @@ TEST(kinds_of_series) {
                              *const kept[] = {"f", "loss", "test_loss", NULL};
     for (int k = 0; k < 4; k++) {
         int found[4] = {0};
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         support_run(&run, files[k / 2], keys);
         struct net_setup setup = run_setup(&run, k % 2 ? 16 : 0, 0);
         ASK(record_init(&record, 0, 3, err));
@@ -159,8 +159,6 @@ TEST(kinds_of_series) {
             found[3] += positive;
         }
         assert_true(found[0] >= 8 && found[1] == (k % 2 ? 0 : 4) && found[2] == 3 && found[3] > 0);
-        record_free(&record);
-        run_free(&run);
     }
 }
 

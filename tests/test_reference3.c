@@ -53,12 +53,11 @@ static void ours(const struct record *record, const char *name, struct track *tr
     snprintf(diagonal, sizeof diagonal, "%s_diag", name);
     const struct series *series =
         record_find(record, strcmp(name, "f") && strcmp(name, "loss") ? diagonal : name);
-    double *all;
+    FREED(base_free) double *all;
     ASK(base_alloc(&all, 2 * series->size, sizeof *all, err));
     record_statistics(record, series, all, all + series->size);
     memcpy(track->mean, all, series->size * sizeof *all);
     memcpy(track->se, all + series->size, series->size * sizeof *all);
-    free(all);
     track->T = record->T;
     track->columns = (int)series->size / record->T;
     track->n = record->runs;

@@ -69,7 +69,7 @@ static void read_line(const char *text) {
 static void read_table(const char *name) {
     static char whole[8192];
     FREED(base_free) char *next = NULL;
-    FILE *file = fopen(name, "r");
+    FREED(base_close) FILE *file = fopen(name, "r");
     assert_non_null(file);
     for (size_t room = 0; getline(&next, &room, file) >= 0;) {
         next[strcspn(next, "\n")] = '\0';
@@ -88,7 +88,6 @@ static void read_table(const char *name) {
     }
     if (*whole)
         read_line(whole);
-    fclose(file);
 }
 
 /* --- cases ----------------------------------------------------------------------------------- */
@@ -98,7 +97,7 @@ static bool refused_by_program(const char *mode, const struct line *line) {
     const char *arg[FIELDS + 4] = {"-o", "out.h5", "case.ini"};
     bool alone = !strcmp(mode, "line");
     char text[2048];
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     memcpy(arg + (alone ? 0 : 3), line->field + 1, FIELDS * sizeof *arg);
     if (!strcmp(mode, "data"))
         snprintf(text, sizeof text, CLI_DATA("%s"), line->field[0]);
@@ -115,7 +114,6 @@ static bool refused_by_program(const char *mode, const struct line *line) {
             print_error("%s is left\n", left[k]);
             good = false;
         }
-    cli_free(&result);
     cli_clean(NULL);
     return good;
 }
@@ -132,11 +130,10 @@ static bool says(const char *message, char *const *part) {
 
 /* By the rows of param_table.h; its name is in the sentence but where an override is wrong. */
 static bool refused_by_rows(const struct line *line) {
-    struct fixture f;
+    FREED(fixture_free) struct fixture f;
     read_text(&f, line->field[0], (const char *const *)line->field + 1);
     bool good = f.err.code == CODE_INPUT && says(f.err.text, line->part) &&
                 (line->field[1] || strstr(f.err.text, strrchr(f.path, '/') + 1));
-    params_free(&f.params);
     return good;
 }
 
@@ -220,12 +217,11 @@ static int open_with_files(void **state) {
 static void files_stay(void **state) {
     (void)state;
     size_t size;
-    char *bytes = cli_read("small.ini", NULL);
+    FREED(base_free) char *bytes = cli_read("small.ini", NULL);
     assert_string_equal(bytes, cli_small);
     free(bytes);
     bytes = cli_read("good.h5", &size);
     assert_true(size == good_size && !memcmp(bytes, good, size));
-    free(bytes);
     free(good);
     assert_false(cli_exists("small.h5") || cli_exists("folder/out.h5"));
     assert_false(cli_exists("good.h5.partial") || cli_exists("small.ini.partial"));

@@ -18,7 +18,7 @@ static void run_of(struct run *run, const char *text, const char *const *overrid
 /* Sums have fewer than 200 terms of order one, round-off is below 4e-14, and four steps amplify it
  * no more than tenfold: 1e-12. */
 static void compare(const char *const *overrides, int N) {
-    struct couple p;
+    FREED(couple_close) struct couple p;
     char what[256] = "";
     for (int i = 0; overrides[i]; i++)
         snprintf(what + strlen(what), sizeof what - strlen(what), "%s ",
@@ -26,7 +26,6 @@ static void compare(const char *const *overrides, int N) {
     run_of(&p.run, "[network]\nmodel=regime1\n", overrides);
     couple_open(&p, N, 1, "%s", what);
     couple_train(&p, 4, 1e-12);
-    couple_close(&p);
 }
 
 TEST(equals_oracle) {
@@ -96,12 +95,11 @@ TEST(equals_oracle_with_noise) {
 TEST(dense_equals_its_oracle) {
     for (int depth = 2; depth < 5; depth++) {
         char deep[32];
-        struct couple p;
+        FREED(couple_close) struct couple p;
         snprintf(deep, sizeof deep, "network.depth=%d", depth);
         support_run(&p.run, "data/dense.ini", ARGS(deep, "training.eta0=0.3"));
         couple_open(&p, 14, 2, "%s", deep);
         couple_train(&p, 4, 1e-12);
-        couple_close(&p);
     }
 }
 
@@ -111,8 +109,8 @@ TEST(one_expert_is_dense) {
         "[network]\nmodel=regime1\ngate=constant\nexperts=1\nexpert_layers=2\n"
         "expert_output=activated\n[training]\nsteps=8\n[solver]\nsites=400\n",
         "[network]\nmodel=dense\ndepth=3\n[training]\nsteps=8\n[solver]\nsites=400\n"};
-    struct run run[2];
-    struct record record[2];
+    FREED(two_runs_free) struct run run[2];
+    FREED(two_records_free) struct record record[2];
     const struct series *f[2];
     for (int i = 0; i < 2; i++) {
         run_of(&run[i], texts[i], NULL);
@@ -121,10 +119,6 @@ TEST(one_expert_is_dense) {
     }
     assert_int_equal(f[0]->size, f[1]->size);
     assert_memory_equal(f[0]->values, f[1]->values, 2 * f[0]->size * sizeof(double));
-    for (int i = 0; i < 2; i++) {
-        record_free(&record[i]);
-        run_free(&run[i]);
-    }
 }
 
 /* Softmax without bias: gphi is the same for all experts, so gpsi = 0 and the router never moves.
@@ -220,7 +214,7 @@ TEST(selected_far_below_the_largest) {
  */
 TEST(experts_may_be_permuted) {
     FREED(run_free) struct run run;
-    struct net a, b;
+    FREED(net_free) struct net a, b;
     run_of(&run,
            "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nexpert_layers=2\nbias=trained\n"
            "biases=0.7 0.1 -0.5\nq0=1\nrho=1\n[reference]\nwidths=32\n",
@@ -236,15 +230,13 @@ TEST(experts_may_be_permuted) {
         support_learn(&a, &run);
         support_learn(&b, &run);
     }
-    net_free(&a);
-    net_free(&b);
 }
 
 /* A router that never moves from p = 1 (softmax over one expert) is a constant gate. */
 TEST(idle_router_is_a_constant_gate) {
     static const char *const gates[] = {"softmax\nq0=1", "constant"};
-    struct run run[2];
-    struct net net[2];
+    FREED(two_runs_free) struct run run[2];
+    FREED(two_nets_free) struct net net[2];
     for (int i = 0; i < 2; i++) {
         char text[256];
         snprintf(text, sizeof text,
@@ -260,10 +252,6 @@ TEST(idle_router_is_a_constant_gate) {
                 CHECK_ABS(net[1].output.f[mu], net[0].output.f[mu], 1e-13, "f[%d] at %d", mu, t);
             support_learn(&net[i], &run[i]);
         }
-    for (int i = 0; i < 2; i++) {
-        net_free(&net[i]);
-        run_free(&run[i]);
-    }
 }
 
 /* The largest move of a logit in the first step, mean over networks of width N. */

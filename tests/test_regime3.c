@@ -20,14 +20,13 @@ static void start(struct run *run, const char *const *more, int count) {
 /* All sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14 and the four
  * steps amplify it by no more than the loss falls, 10: 1e-12. */
 static void compare(const char *const *more, int count, int N) {
-    struct couple p;
+    FREED(couple_close) struct couple p;
     char what[256] = "";
     for (int i = 0; i < count && more[i]; i++)
         snprintf(what + strlen(what), sizeof what - strlen(what), "%s ", more[i]);
     start(&p.run, more, count);
     couple_open(&p, N, 3, "%s", what);
     couple_train(&p, 4, 1e-12);
-    couple_close(&p);
 }
 
 static const char *const gates[][2] = {
@@ -141,15 +140,13 @@ TEST(bits_depend_on_nothing) {
                                            {"solver.backend=shadow", NULL},
                                            {"training.steps=9", NULL}};
     for (int k = 0; k < 2; k++) {
-        struct outcome a = {0};
+        FREED(outcome_free) struct outcome a = {0};
         solve(&a, kinds[k], ARGS("solver.threads=1"));
         for (int i = 0; i < 4; i++) {
-            struct outcome b = {0};
+            FREED(outcome_free) struct outcome b = {0};
             solve(&b, kinds[k], other[i]);
             same_bits(&a, &b, 6, other[i][0]);
-            outcome_free(&b);
         }
-        outcome_free(&a);
     }
     omp_set_num_threads(omp_get_num_procs());
 }
@@ -160,7 +157,7 @@ TEST(linear_limits_have_no_sampling_error) {
     static const char *const kinds[][2] = {{"network.parameterization=mssp", NULL},
                                            {"network.parameterization=mup", NULL}};
     for (int k = 0; k < 2; k++) {
-        struct outcome o = {0};
+        FREED(outcome_free) struct outcome o = {0};
         solve(&o, kinds[k],
               ARGS("network.activation=linear", "network.gate=constant", "solver.tolerance=1e-6",
                    "training.steps=10", "training.eta0=0.2"));
@@ -176,7 +173,6 @@ TEST(linear_limits_have_no_sampling_error) {
                           i);
             }
         }
-        outcome_free(&o);
     }
 }
 
@@ -189,7 +185,7 @@ TEST(mup_starts_without_gradients_below) {
     double G[2], se[2];
     for (int k = 0; k < 2; k++) {
         for (int i = 0; i < 2; i++) {
-            struct outcome o = {0};
+            FREED(outcome_free) struct outcome o = {0};
             solve(&o,
                   ARGS("network.parameterization=mup", "network.activation=relu", "network.kappa=4",
                        "network.iota=0.5", "training.steps=2", "solver.replicates=16"),
@@ -198,7 +194,6 @@ TEST(mup_starts_without_gradients_below) {
             CHECK_ABS(G[i], 0, 1e-24, "%s, %s: G1(0)", gate[k], units[i]);
             size_t P = (size_t)o.run.data.P;
             support_entry(&o.records[0], "G1_diag", P, &G[i], &se[i]);
-            outcome_free(&o);
         }
         CHECK_ABS(G[0], G[1], 4 * hypot(se[0], se[1]), "%s: G1(1) of 64 and 512 units", gate[k]);
     }

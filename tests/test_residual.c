@@ -31,12 +31,11 @@ static void configure(struct run *run, const char *const *more) {
  * steps by no more than the loss falls, 10: 1e-12. */
 TEST(equals_oracle) {
     for (int i = 0; i < CASES; i++) {
-        struct couple p;
+        FREED(couple_close) struct couple p;
         configure(&p.run, cases[i]);
         couple_open(&p, 16, 3, "case %d", i);
         couple_train(&p, 5, 1e-12);
         assert_true(p.net.output.loss < 0.45); /* it did train */
-        couple_close(&p);
     }
 }
 
@@ -69,7 +68,7 @@ TEST(sizes_are_refused) {
 /* data source = multi_index: the inputs of gaussian, and the target that the key states; of the
  * fewest dimensions that it can have. */
 TEST(multi_index_target) {
-    struct run run, plain;
+    FREED(run_free) struct run run, plain;
     support_run(&run, "data/residual_multi_index.ini",
                 (const char *const[]){"data.dimension=4", NULL});
     support_run(&plain, "data/residual_multi_index.ini",
@@ -81,8 +80,6 @@ TEST(multi_index_target) {
         CHECK_ABS(run.data.y[mu], x[0] * (1 + x[1] * (1 + x[2] * (1 + x[3]))) / 2, 1e-14, "y[%d]",
                   mu);
     }
-    run_free(&run);
-    run_free(&plain);
 }
 
 /* Experts of infinite width at fixed quantiles are not sampled: the limit has those of its

@@ -114,7 +114,7 @@ TEST(equals_recursion) {
         {"network.rho=0.25", "network.depth=2", "solver.unit_sites=40"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct pair p;
+        FREED(free_pair) struct pair p;
         static struct trace trace;
         make_pair(&p, ARGS("data.inputs=4", "solver.sites=100", "network.experts=16", cases[k][0],
                            cases[k][1], cases[k][2]));
@@ -141,7 +141,6 @@ TEST(equals_recursion) {
                 CHECK_ABS(trace.load2[t][l], o->load2[l], 1e-14, "case %zu: load2 at %d", k, t);
         }
         assert_true(fabs(trace.f[T - 1][0]) > 0.3); /* it did train */
-        free_pair(&p);
     }
 }
 
@@ -186,7 +185,7 @@ static void same_bits(const struct record *a, const struct record *b, int times,
 }
 
 static void compare_bits(const char *change, const char *routing) {
-    struct record limit[2], networks[2];
+    FREED(two_records_free) struct record limit[2], networks[2];
     for (int i = 0; i < 2; i++) {
         const char *overrides[16] = {
             "training.steps=6",    "solver.sites=300",  "solver.unit_sites=45",
@@ -200,10 +199,6 @@ static void compare_bits(const char *change, const char *routing) {
     }
     same_bits(&limit[0], &limit[1], 6, change);
     same_bits(&networks[0], &networks[1], 6, change);
-    for (int i = 0; i < 2; i++) {
-        record_free(&limit[i]);
-        record_free(&networks[i]);
-    }
 }
 
 TEST(same_bits_for_threads_backends_and_longer_runs) {

@@ -27,11 +27,10 @@ static void configure(struct run *run, const char *const *more) {
  * four steps by no more than the loss falls, 10: 1e-12. */
 TEST(equals_oracle) {
     for (int i = 0; i < CASES; i++) {
-        struct couple p;
+        FREED(couple_close) struct couple p;
         configure(&p.run, cases[i]);
         couple_open(&p, 14, 3, "case %d", i);
         couple_train(&p, 4, 1e-12);
-        couple_close(&p);
     }
 }
 
@@ -108,7 +107,8 @@ struct score {
 /* Our series [t] or [t][mu], beside entries t stride + mu step of what is stored, from `at`. */
 static void judge(hid_t file, const struct record *record, const char *name, const char *theirs,
                   size_t at, size_t stride, size_t step, struct score *score) {
-    double *mean = stored(file, theirs, ""), *error = stored(file, theirs, "_se"), got, se;
+    FREED(base_free) double *mean = stored(file, theirs, ""), *error = stored(file, theirs, "_se");
+    double got, se;
     for (size_t t = 1; t < T; t++)
         for (size_t mu = 0; mu < (step ? P : 1); mu++) {
             size_t k = at + t * stride + mu * step;
@@ -121,8 +121,6 @@ static void judge(hid_t file, const struct record *record, const char *name, con
                 print_error("%s[%zu] at %zu: %.6g (%.2g), stored %.6g (%.2g), z = %.2f\n", name, mu,
                             t, got, se, mean[k], error[k], z);
         }
-    free(mean);
-    free(error);
 }
 
 /* |z| <= 4 at every t. The stored mean loss has half the variance of f of one run, below 1e-6

@@ -104,7 +104,7 @@ static int remove_pooled(void **state) {
  * 1e-3, and the tolerance 1e-6 of Phi, squared, is left. */
 TEST(a_linear_network_by_hand) {
     enum { T = 6 };
-    struct march m;
+    FREED(march_free) struct march m;
     double Delta[T], A[T][T] = {0}, B[T][T] = {0}, K = 0;
     march_init(&m, "data/dense.ini",
                ARGS("network.activation=linear", "network.depth=2", "data.inputs=1",
@@ -136,7 +136,6 @@ TEST(a_linear_network_by_hand) {
             CHECK_ABS(got_B[t * T + s], B[t][s], 1e-10, "B(%d, %d)", t, s);
         }
     assert_true(fabs(A[T - 1][1]) > 0.05 && fabs(B[T - 1][1]) > 0.05);
-    march_free(&m);
 }
 
 /* The responses of a linear network have no sampling error: two seeds differ by round-off over the
@@ -225,7 +224,7 @@ TEST(nothing_else_changes) {
          "solver.unit_sites=32"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct record record[2];
+        FREED(two_records_free) struct record record[2];
         for (int k = 0; k < 2; k++) {
             const char *overrides[20] = {"solver.sites=300", "training.steps=3",
                                          "reference.widths=16", "solver.replicates=1",
@@ -240,8 +239,6 @@ TEST(nothing_else_changes) {
             if (memcmp(a->values, b->values, a->size * sizeof(double)) != 0)
                 fail_msg("%s: %s differs", cases[i][0], a->name);
         }
-        record_free(&record[0]);
-        record_free(&record[1]);
     }
 }
 
@@ -279,7 +276,7 @@ static void check_set(hid_t file, const char *name, const char *dims, bool chunk
 /* Exactly zero where s is later than t (A: or the same), not in general elsewhere. */
 static void check_causal(hid_t file, const char *name, size_t rows, size_t columns, bool forward) {
     size_t times = 17, size = times * rows * times * columns, zero = 0, later = 0;
-    double *values;
+    FREED(base_free) double *values;
     ASK(base_alloc(&values, size, sizeof *values, err));
     assert_true(H5LTread_dataset_double(file, name, values) >= 0);
     for (size_t k = 0; k < size; k++) {
@@ -289,7 +286,6 @@ static void check_causal(hid_t file, const char *name, size_t rows, size_t colum
         later += s + forward > t;
     }
     assert_true(zero < later + size / 100);
-    free(values);
 }
 
 struct set {
@@ -308,13 +304,12 @@ static void check_file(const char *ini, const char *more, const struct set *sets
                                      "reference.seeds=2",
                                      more,
                                      NULL};
-    struct run run;
+    FREED(run_free) struct run run;
     double probe = 0;
     support_run(&run, ini, overrides);
     ASK(run_open(&run, output, false, err));
     ASK(run_march(&run, err));
     ASK(run_finish(&run, false, err));
-    run_free(&run);
     hid_t file = H5Fopen(output, H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_true(file >= 0);
     for (size_t k = 0; k < count; k++) {

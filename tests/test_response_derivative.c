@@ -82,7 +82,7 @@ static void append(struct array *array, struct rows rows) {
 /* All of a run; what is shifted forward is seen on y, and backward on x. */
 static void train(struct shifted *s, const struct run *run, const char *name, int N, int seed) {
     const struct training *training = &run->config.training;
-    struct batch batch;
+    FREED(batch_free) struct batch batch;
     support_net(&s->net, run, N, seed);
     ASK(batch_init(&batch, training, run->data.P, err));
     s->map = support_map(&s->net, "%s", name);
@@ -110,7 +110,6 @@ static void train(struct shifted *s, const struct run *run, const char *name, in
         append(&s->rows, s->forward ? s->parameter->y : s->map->x);
     }
     s->map->kind = &map_finite;
-    batch_free(&batch);
 }
 
 static void drop(struct shifted *s) {
@@ -151,7 +150,8 @@ static void compare(const struct run *run, const struct record *record, const ch
     const struct series *series = record_find(record, name);
     assert_non_null(series);
     size_t size = series->size, compared = 0;
-    double *mean, *limit, *error, squares = 0, largest = 0;
+    FREED(base_free) double *mean, *limit;
+    double *error, squares = 0, largest = 0;
     ASK(record_average(record, name, &limit, &error, err));
     ASK(base_alloc(&mean, 3 * size, sizeof *mean, err));
     double *square = mean + size, *one = square + size;
@@ -175,8 +175,6 @@ static void compare(const struct run *run, const struct record *record, const ch
     fprintf(stderr, "    %s: %zu entries, rms z %.2f, largest %.0f errors\n", name, compared,
             sqrt(squares / (double)compared), largest);
     assert_true(largest > most); /* more than noise would give */
-    free(limit);
-    free(mean);
 }
 
 /* What dominates an error, and costs little, is as many networks as there are; runs of the limit

@@ -205,7 +205,7 @@ TEST_AFTER(clean, sweeps) {
     cli_print("case.ini", grid);
     must(ARGS("--quiet", "-o", "whole.h5", "case.ini"), "dmft-sweep");
     for (int k = 0; k < cuts; k++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         assert_int_equal(system("rm -rf out.*"), 0);
         const char *const *again =
             ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "case.ini", "--output.checkpoint=1e-9");
@@ -214,7 +214,6 @@ TEST_AFTER(clean, sweeps) {
             cli_pause(0.001);
         kill(pid, SIGKILL);
         cli_wait(pid, &result);
-        cli_free(&result);
         must(again, "dmft-sweep");
         cli_same_files("whole.h5", "out.h5", "dmft-sweep", 4);
     }
@@ -284,7 +283,7 @@ TEST_AFTER(clean, damaged_states_are_refused) {
     const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
     size_t size;
     prepare();
-    char *good = cli_read(name, &size);
+    FREED(base_free) char *good = cli_read(name, &size);
     for (int k = 0; k < 8; k++) {
         cli_write(name, good, size);
         change_state(name, (size_t)((double)(size - 4) * random_share()), "###", false);
@@ -305,7 +304,6 @@ TEST_AFTER(clean, damaged_states_are_refused) {
     assert_int_equal(remove(name), 0);
     assert_int_equal(mkfifo(name, 0600), 0);
     cli_refused(2, go_on, ARGS(name, "is not a regular file"));
-    free(good);
 }
 
 /* Counts and shapes, the words from 1 to `most` in the last share of a state, replaced by wrong
@@ -313,14 +311,14 @@ TEST_AFTER(clean, damaged_states_are_refused) {
 static void wrong_words(const char *name, const char *const *go_on, double share, int64_t most) {
     size_t size;
     int refused = 0, runs = 0;
-    char *good = cli_read(name, &size), *now = cli_read(name, &size);
+    FREED(base_free) char *good = cli_read(name, &size), *now = cli_read(name, &size);
     size_t step = cuts > 1 ? 1 : 3; /* bytes; words begin at every place */
     for (size_t at = 16 + (size_t)((1 - share) * (double)size); at + 16 <= size; at += step) {
         int64_t word;
         memcpy(&word, good + at, sizeof word);
         if (word < 1 || word > most)
             continue;
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         const int64_t wrong[] = {2 * word, -1, 0, 3, 1ll << 31, 1ll << 62};
         int64_t put = wrong[share < 1 ? 0 : (size_t)runs % COUNT(wrong)];
         runs++;
@@ -333,12 +331,9 @@ static void wrong_words(const char *name, const char *const *go_on, double share
             fail_msg("%s, byte %zu: %lld: ended by signal %d: %s", name, at, (long long)put,
                      -result.code, result.err);
         refused += result.code != 0;
-        cli_free(&result);
     }
     print_message("%s: %d of %d states refused\n", name, refused, runs);
     assert_true(refused > 0);
-    free(good);
-    free(now);
 }
 
 /* With a sum that is right but numbers that are not, wherever they stand: a sentence, or a run to
@@ -349,7 +344,7 @@ TEST_AFTER(clean, states_with_a_right_sum_may_be_wrong) {
     const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
     size_t size;
     prepare();
-    char *good = cli_read(name, &size);
+    FREED(base_free) char *good = cli_read(name, &size);
     for (int k = 0; k < 2; k++) {
         const char *at = memmem(good, size, cut[k], strlen(cut[k]));
         cli_write(name, good, size);
@@ -357,7 +352,6 @@ TEST_AFTER(clean, states_with_a_right_sum_may_be_wrong) {
         cli_refused(2, go_on, ARGS(name, "its keys and values cannot be read"));
     }
     cli_write(name, good, size);
-    free(good);
     wrong_words(name, go_on, 1, 1000);
     /* what the coordinate check keeps of every matrix and of the experts */
     must(ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", "--reference.widths=8",
@@ -399,9 +393,8 @@ TEST_AFTER(clean, results_of_other_programs_are_refused) {
         snprintf(remedy, sizeof remedy, "%s --continue out.h5", program[k]);
         cli_program(program[1 - k]);
         cli_refused(2, go_on, ARGS("is of", remedy));
-        char *after = cli_read("out.h5", &now);
+        FREED(base_free) char *after = cli_read("out.h5", &now);
         assert_true(size == now && !memcmp(before, after, size));
-        free(after);
         free(before);
         cli_refused(2, ARGS("--quiet", "--continue", "case.ini"),
                     ARGS("case.ini", "is not a result"));

@@ -182,6 +182,7 @@ TEST(test_streams_are_distinct) {
 /* Neighbours and the two members of a pair, and their squares. */
 TEST(test_sites_are_independent) {
     enum { SITES = 200000, LAGS = 8 };
+    FREED(base_free)
     double *x = memory(SITES + LAGS, sizeof *x), *even = memory(SITES / 2, sizeof *even),
            *odd = memory(SITES / 2, sizeof *odd);
     draw_row(plain, 0, SITES + LAGS, x);
@@ -197,9 +198,6 @@ TEST(test_sites_are_independent) {
         odd[i] = odd[i] * odd[i] - 1;
     }
     assert_true(fabs(correlation(even, odd, SITES / 2)) < 4 / sqrt(SITES / 2));
-    free(x);
-    free(even);
-    free(odd);
 }
 
 static int compare_pairs(const void *a, const void *b) {
@@ -248,6 +246,7 @@ TEST(test_rows_in_pieces) {
     enum { ROWS = 7, SITES = 2100 };
     static const size_t sites[] = {1, 2, 7, 8, 9, 255, 256, 257, 513, 1000, 2049, SITES};
     struct rng_stream stream = {~0ULL - 1, 9, 0, 3, PURPOSE_POOL, 1000, 0, 0}, later = stream;
+    FREED(base_free)
     double *all = memory(ROWS * SITES, sizeof *all), *part = memory(ROWS * SITES, sizeof *part);
     later.draw += 4;
     fill(all, SITES, 1, stream, 0, ROWS);
@@ -269,8 +268,6 @@ TEST(test_rows_in_pieces) {
             assert_true(fabs(part[i] - want) <= 8 * DBL_EPSILON * fabs(want));
         }
     }
-    free(all);
-    free(part);
 }
 
 /* Stored results depend on these. */

@@ -60,13 +60,12 @@ static void turned_of(struct shape over, int rows, int terms, int of, int first,
             C[k * terms + l] = -0.7 * c[l] * R->x[(of == 1 ? 0 : l) * sites + first + k];
     }
     struct coefficients by_rows = {middle(R), -0.7, true, c, first};
-    double *host;
+    FREED(base_free) double *host;
     ASK(rows_coefficients(by_rows, rows, terms, &host, &err));
     for (int i = 0; i < rows * terms; i++)
         assert_near(host[i], C[i], 2 * DBL_EPSILON * fabs(C[i]));
     ASK(rows_combine(middle(y), 1, by_rows, middle(a), &err));
     judge(y, a, 1, C);
-    free(host);
     free(C);
     free(c);
     release();
@@ -290,15 +289,13 @@ SAMPLES_TEST(test_order) {
 
 SAMPLES_TEST(test_threads) {
     size_t size;
-    double *one, *more;
+    FREED(base_free) double *one, *more;
     omp_set_num_threads(1);
     one = results(&size);
     omp_set_num_threads(3);
     more = results(&size);
     omp_set_num_threads(1);
     assert_memory_equal(one, more, size * sizeof *one);
-    free(one);
-    free(more);
 }
 
 ON_EACH_PRECISION(0)

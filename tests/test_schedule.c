@@ -60,8 +60,8 @@ static void solve(struct run *run, struct record *record, const char *file, int 
 /* Every series of two ways of training, limit and networks, over the times of the first. */
 static void same_bits(const char *file, const char *const *own, const char *const *other) {
     for (int N = 0; N <= 16; N += 16) {
-        struct run run[2];
-        struct record record[2];
+        FREED(two_runs_free) struct run run[2];
+        FREED(two_records_free) struct record record[2];
         solve(&run[0], &record[0], file, N, own);
         solve(&run[1], &record[1], file, N, other);
         for (int s = 0; s < record[0].count; s++) {
@@ -71,10 +71,6 @@ static void same_bits(const char *file, const char *const *own, const char *cons
             for (int r = 0; r < record[0].runs; r++)
                 assert_memory_equal(x->values + (size_t)r * x->size,
                                     y->values + (size_t)r * y->size, x->size * sizeof *x->values);
-        }
-        for (int k = 0; k < 2; k++) {
-            record_free(&record[k]);
-            run_free(&run[k]);
         }
     }
 }
@@ -128,7 +124,7 @@ TEST(large_clip_clips_nothing) {
 TEST(clipped_steps_have_that_norm) {
     for (int N = 0; N <= 16; N += 16) {
         FREED(run_free) struct run run;
-        struct net net, plain;
+        FREED(net_free) struct net net, plain;
         double norm, factor;
         support_run(&run, "data/dense.ini", ARGS(SMALL, "training.clip=0.1"));
         support_net(&net, &run, N, 0);
@@ -145,8 +141,6 @@ TEST(clipped_steps_have_that_norm) {
         support_evaluate(&plain, &run);
         assert_memory_equal(net.output.f, plain.output.f,
                             (size_t)run.data.P * sizeof *net.output.f);
-        net_free(&net);
-        net_free(&plain);
     }
 }
 
@@ -170,7 +164,7 @@ TEST(flow_is_a_change_of_time) {
         const char *const curved[] = {SMALL, NULL};
         int N = i % 2 ? 16 : 0;
         FREED(run_free) struct run run;
-        struct net net[2];
+        FREED(two_nets_free) struct net net[2];
         support_run(&run, "data/dense.ini", N ? curved : linear);
         for (int k = 0; k < 2; k++) {
             struct training training = run.config.training;
@@ -194,7 +188,5 @@ TEST(flow_is_a_change_of_time) {
         for (int mu = 0; mu < run.data.P; mu++)
             CHECK_ABS(net[0].output.f[mu], net[1].output.f[mu], N ? 1e-8 : 1e-5,
                       "case %zu, N = %d: f[%d]", i / 2, N, mu);
-        net_free(&net[0]);
-        net_free(&net[1]);
     }
 }

@@ -54,10 +54,10 @@ TEST(refusals) {
 TEST(recorded) {
     static const char *const change[] = {"program.depth=2", "solver.sites=64", "training.steps=3",
                                          NULL};
-    struct run run, again = {0};
-    struct record record[2];
+    FREED(run_free) struct run run, again = {0};
+    FREED(two_records_free) struct record record[2];
     struct err why;
-    char *text;
+    FREED(base_free) char *text;
     size_t size;
     assert_int_equal(
         support_script(&run, "local k = key('depth')\n" HEAD "h = tanh(h, k)\n" END, change, &why),
@@ -67,16 +67,11 @@ TEST(recorded) {
     assert_non_null(out);
     fwrite(text, 1, size, out);
     assert_int_equal(fclose(out), 0);
-    free(text);
     ASK(run_configure(&again, "test_script.ini", 0, NULL, err));
     remove("test_script.ini");
     ASK(run_ensemble(&run, 0, 1, &record[0], err));
     ASK(run_ensemble(&again, 0, 1, &record[1], err));
     support_same(&record[1], &record[0]);
-    for (int k = 0; k < 2; k++)
-        record_free(&record[k]);
-    run_free(&run);
-    run_free(&again);
 }
 
 /* What a script says of a term of its loss stands with the series. */
@@ -159,11 +154,10 @@ TEST(shape_of_the_data) {
                                          "output.fields=top",
                                          NULL},
                              *const others[] = {"data.tokens=4", "program.beta=2", NULL};
-    struct run run;
+    FREED(run_free) struct run run;
     struct err why;
     if (support_script(&run, text, change, &why))
         fail_msg("%s", why.text);
-    run_free(&run);
     support_refuse_script(text, others, "program.beta=2: the program never reads this key");
     support_refuse_script("key('depth')\n" HEAD "bias(look(h, 1, 'Q'), {{1}}, 'b')\n" END,
                           others + 2,
@@ -189,6 +183,7 @@ TEST(selection_of_inputs) {
         assert_int_equal(support_script(&run, script, change, &why), CODE_OK);
         support_net(&net, &run, E, 0);
         support_evaluate(&net, &run);
+        FREED(base_free)
         double *s = support_get(net.kernels.item[0].rows),
                *m = support_get(net.kernels.item[1].rows);
         double largest = 0, spread = 0;
@@ -209,8 +204,6 @@ TEST(selection_of_inputs) {
         }
         support_learn(&net, &run);
         support_evaluate(&net, &run);
-        free(s);
-        free(m);
     }
 }
 
@@ -223,8 +216,8 @@ TEST(selection_of_inputs) {
 TEST(selection_of_pairs) {
     static const char *const change[] = {"data.inputs=2", "data.tokens=3", "reference.widths=16",
                                          NULL};
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     struct err why;
     bool kept = false;
     assert_int_equal(
@@ -241,8 +234,6 @@ TEST(selection_of_pairs) {
     for (int k = 0; k < net.program->kept; k++)
         kept |= net.arrays.item[k]->sites == 4 && net.arrays.item[k]->rows == 2 * 9;
     assert_true(kept);
-    net_free(&net);
-    run_free(&run);
     support_refuse_script(
         PAIRS "balance_select(A, 2)\n" END, change,
         "t.lua:7: a selection among experts that is measured takes one row of each input or "

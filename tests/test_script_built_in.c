@@ -112,18 +112,14 @@ static void same_bits(const struct record *a, const struct record *b, const char
 TEST(built_in) {
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++)
         for (int limit = 0; limit < 2; limit++) {
-            struct run run[2] = {0};
-            struct record record[2];
+            FREED(two_runs_free) struct run run[2] = {0};
+            FREED(two_records_free) struct record record[2];
             for (int script = 0; script < 2; script++) {
                 configure(&run[script], &pairs[k], script);
                 ASK(run_ensemble(&run[script], limit ? 0 : 16, 1, &record[script], err));
             }
             same_bits(&record[1], &record[0], pairs[k].name);
             same_experts(&record[1], &record[0]);
-            for (int script = 0; script < 2; script++) {
-                record_free(&record[script]);
-                run_free(&run[script]);
-            }
         }
 }
 
@@ -155,8 +151,8 @@ TEST(balanced) {
     };
     for (size_t k = 0; k < sizeof files / sizeof *files; k++)
         for (int N = 0; N <= 16; N += 16) {
-            struct run run[2];
-            struct record record[2];
+            FREED(two_runs_free) struct run run[2];
+            FREED(two_records_free) struct record record[2];
             int compared = 0;
             for (int i = 0; i < 2; i++) {
                 support_run(&run[i], files[k][i], cases[k][i]);
@@ -172,10 +168,6 @@ TEST(balanced) {
             }
             assert_true(compared > 6 && record_find(&record[0], "balance_loss") &&
                         record_find(&record[1], "load_largest"));
-            for (int i = 0; i < 2; i++) {
-                record_free(&record[i]);
-                run_free(&run[i]);
-            }
         }
 }
 

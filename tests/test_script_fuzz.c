@@ -302,11 +302,10 @@ static void read_examples(void) {
     glob_t found;
     assert_int_equal(glob("examples/*.lua", 0, NULL, &found), 0);
     for (size_t k = 0; k < found.gl_pathc && examples < EXAMPLES; k++) {
-        FILE *in = fopen(found.gl_pathv[k], "r");
+        FREED(base_close) FILE *in = fopen(found.gl_pathv[k], "r");
         assert_non_null(in);
         example[examples][fread(example[examples], 1, SIZE - 1, in)] = '\0';
         examples++;
-        fclose(in);
     }
     globfree(&found);
     assert_true(examples > 10);
@@ -410,7 +409,7 @@ static void try_program(struct run *run, const char *text) {
 
 TEST(programs) {
     static char text[SIZE];
-    struct run run[2];
+    FREED(two_runs_free) struct run run[2];
     static const struct itimerval most = {.it_value.tv_sec = 30}, unlimited; /* of processors */
     double end = base_seconds() + seconds;
     read_examples();
@@ -434,8 +433,6 @@ TEST(programs) {
     print_message("%d nets done, %d refused, %d failed numerically\n", outcome[0],
                   outcome[CODE_INPUT], outcome[CODE_NUMERICAL]);
     assert_true(outcome[0] > 0 && outcome[CODE_INPUT] > 0);
-    for (int k = 0; k < 2; k++)
-        run_free(&run[k]);
 }
 
 int main(int argc, char **argv) {

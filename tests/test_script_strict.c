@@ -54,7 +54,7 @@ TEST(biases_of_tokens_fit) {
         {"{{1}, {2}, {3}, {4}}", "a bias of each kind of token takes one row for each token"},
     };
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err why = {0};
         FILE *out = fopen("test_script_strict.ini", "w");
         assert_non_null(out);
@@ -67,7 +67,6 @@ TEST(biases_of_tokens_fit) {
         assert_int_equal(fclose(out), 0);
         int code = run_configure(&run, "test_script_strict.ini", 0, NULL, &why);
         remove("test_script_strict.ini");
-        run_free(&run);
         if (code != CODE_INPUT || !strstr(why.text, lists[k][1]))
             fail_msg("%s gives %d: %s", lists[k][0], code, why.text);
     }
@@ -76,14 +75,13 @@ TEST(biases_of_tokens_fit) {
 /* As many sites do not make two populations one, nor one the groups of the other. */
 TEST(populations_are_told_apart) {
     /* One unit for each site is as many sites, and does go with them. */
-    struct run run;
+    FREED(run_free) struct run run;
     struct err why;
     int code =
         support_script(&run,
                        "key('depth')\n" HEAD "local u = population('u', {of = a, group = 1})\n"
                        "h = map(h * tanh(map(h, u, 'V')), a, 'U')\n" END,
                        none, &why);
-    run_free(&run);
     if (code)
         fail_msg("%s", why.text);
 }
@@ -180,8 +178,8 @@ TEST(growth_that_is_taken_back) {
     };
     double loss = 0;
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         struct err why;
         char script[300];
         snprintf(script, sizeof script, "key('depth')\n%s", texts[k]);
@@ -193,8 +191,6 @@ TEST(growth_that_is_taken_back) {
         support_evaluate(&net, &run);
         loss = k ? loss : net.output.loss;
         assert_true(k > 2 || net.output.loss == loss);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -240,14 +236,13 @@ TEST(long_programs_are_refused) {
             LONGEST - (int)strlen("key('depth', 1)\n" HEAD "\n" END), "");
     snprintf(key, sizeof key, "network.program=%s", name);
     for (int more = 0; more < 2; more++) {
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err why = {0};
         fflush(file);
         int code = run_configure(&run, "examples/dense.ini", 1, override, &why);
         if (code != (more ? CODE_INPUT : CODE_OK) ||
             (more && !strstr(why.text, "longer than a program may be, 1048576 bytes")))
             fail_msg("code %d: %s", code, why.text);
-        run_free(&run);
         fputc('\n', file);
     }
     fclose(file);

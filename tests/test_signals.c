@@ -33,7 +33,7 @@ TEST(rows_of_numbers) {
     static int (*const draw[])(struct data *, struct err *) = {gaussian, staircase, power_law};
     const struct data sizes = {.P = INPUTS, .n = 1, .D = LENGTH, .C = 1};
     for (size_t k = 0; k < sizeof draw / sizeof *draw; k++) {
-        struct data data;
+        FREED(data_free) struct data data;
         struct err told = {0};
         ASK(data_init(&data, &sizes, err));
         base_heed((const volatile sig_atomic_t *)(data.X + 2 * LENGTH));
@@ -42,7 +42,6 @@ TEST(rows_of_numbers) {
         assert_string_equal(told.text, "interrupted while inputs are drawn");
         for (int i = 0; i < INPUTS * LENGTH; i++)
             assert_int_equal(data.X[i] != 0, i < 3 * LENGTH);
-        data_free(&data);
     }
 }
 
@@ -53,7 +52,7 @@ TEST(sequences) {
                                       {SEQUENCE_COPY, LETTERS, 1, 0}};
     for (size_t k = 0; k < sizeof drawn / sizeof *drawn; k++) {
         const struct data sizes = tokens_sizes(&drawn[k], INPUTS, 0, LENGTH, false);
-        struct data whole, cut;
+        FREED(data_free) struct data whole, cut;
         struct err told = {0};
         int at = LENGTH;
         ASK(data_init(&whole, &sizes, err));
@@ -68,8 +67,6 @@ TEST(sequences) {
         int drawn_to = drawn[k].kind == SEQUENCE_COPY ? (at / LENGTH + 1) * LENGTH : at + 1;
         for (int i = 0; i < INPUTS * LENGTH; i++)
             assert_int_equal(cut.token[i], i < drawn_to ? whole.token[i] : 0);
-        data_free(&whole);
-        data_free(&cut);
     }
 }
 
@@ -92,7 +89,7 @@ TEST(directions_and_pairs) {
     const double X[] = {1, 2, 3, 4};
     FREED(base_free) double *A = NULL;
     int K;
-    struct data data;
+    FREED(data_free) struct data data;
     struct err told = {0};
     ASK(data_init(&data, &sizes, err));
     base_heed(&set);
@@ -104,7 +101,6 @@ TEST(directions_and_pairs) {
     ASK(tokens_draw(&data, &modular, err));
     ASK(thin_coordinates(X, 2, 2, &A, NULL, &K, err));
     base_heed(NULL);
-    data_free(&data);
 }
 
 /* Before each part of /data; nothing of the inputs is then written. */
@@ -112,7 +108,7 @@ TEST(inputs_of_a_result) {
     volatile sig_atomic_t set = 1;
     double X[] = {1, 2}, y[] = {3};
     const struct data data = {.P = 1, .n = 1, .D = 2, .C = 1, .X = X, .y = y};
-    struct io io;
+    FREED(io_close) struct io io;
     struct err told = {0};
     ASK(io_create(&io, "signals.h5", true, err));
     base_heed(&set);
@@ -120,7 +116,6 @@ TEST(inputs_of_a_result) {
     assert_string_equal(told.text, "interrupted while the inputs are written");
     base_heed(NULL);
     ASK(io_data(&io, &data, true, err));
-    io_close(&io);
 }
 
 /* Where a network is set up, and its memory is estimated. */
@@ -149,7 +144,7 @@ TEST(singular_values) {
         FREED(run_free) struct run run;
         FREED(net_free) struct net net;
         FREED(record_free) struct record record;
-        struct observer observer;
+        FREED(observer_free) struct observer observer;
         struct err told;
         support_run_text(&run, (const char *const[]){NULL},
                          "[network]\nmodel = dense\ndepth = 2\n[training]\nsteps = 2\n"
@@ -165,7 +160,6 @@ TEST(singular_values) {
         assert_int_equal(observer_measure(&observer, &net, 0, &told), CODE_INTERRUPTED);
         net.setup.stop.from = INFINITY;
         ASK(observer_measure(&observer, &net, 0, err));
-        observer_free(&observer);
     }
 }
 
@@ -233,25 +227,23 @@ CLEAN_TEST(answers_in_any_letters) {
 /* A signal is heeded while files are read, which are included here or not. */
 CLEAN_TEST(signals_while_reading) {
     static volatile sig_atomic_t signalled;
-    struct param_section *sections;
+    FREED(base_free) struct param_section *sections;
     size_t count;
     ASK(config_sections(&sections, &count, err));
     cli_print("included.ini", "[data]\ninputs = 4\n");
     cli_print("main.ini", "include = included.ini\n[network]\nmodel = dense\n");
     for (int heeded = 0; heeded < 2; heeded++)
         for (signalled = 0; signalled < 2; signalled++) {
-            struct params params;
+            FREED(params_free) struct params params;
             struct config config;
             struct err why = {0};
             base_heed(heeded ? &signalled : NULL);
             int code = params_read(&params, sections, count, "main.ini", 0, NULL, &config, &why);
             base_heed(NULL);
-            params_free(&params);
             assert_int_equal(code, heeded && signalled ? CODE_INTERRUPTED : CODE_OK);
             if (code)
                 assert_string_equal(why.text, "interrupted while reading main.ini");
         }
-    free(sections);
 }
 
 AROUND_TESTS(cli_open, cli_close)

@@ -63,8 +63,8 @@ static void perturb(struct net *net) {
 /* roundings: of an evaluation, as above. */
 static double *trained(const struct run *run, bool perturbed, size_t *count, int *roundings) {
     const struct training *training = &run->config.training;
-    struct net net;
-    struct batch batch;
+    FREED(net_free) struct net net;
+    FREED(batch_free) struct batch batch;
     double *out;
     support_net(&net, run, N, 0);
     ASK(batch_init(&batch, training, run->data.P, err));
@@ -84,8 +84,6 @@ static double *trained(const struct run *run, bool perturbed, size_t *count, int
         memcpy(now, net.output.f, outs * sizeof *now);
         now[outs] = net.output.loss;
     }
-    batch_free(&batch);
-    net_free(&net);
     return out;
 }
 
@@ -133,8 +131,10 @@ static void judge(const struct model *model, int way) {
     if (!fits)
         return;
     begin(&run[1], model, way, true, &fits);
+    FREED(base_free)
     double *exact = trained(&run[0], false, &count, &roundings),
-           *single = trained(&run[1], false, &count, &roundings), square = 0;
+           *single = trained(&run[1], false, &count, &roundings);
+    double square = 0;
     for (int k = 0; k < COPIES; k++) {
         double *copy = trained(&run[0], true, &count, &roundings),
                d = difference(copy, exact, count);
@@ -145,8 +145,6 @@ static void judge(const struct model *model, int way) {
     CHECK_ABS(d, 0, 3 * sqrt(roundings * square), "%s, %s", model->name, what);
     if (!(d > sqrt(square) / 10))
         fail_msg("%s, %s: is that single precision?", model->name, what);
-    free(exact);
-    free(single);
     for (int k = 0; k < 2; k++)
         run_free(&run[k]);
 }
@@ -166,8 +164,8 @@ TEST(weights_at_the_start) {
     static const int some[] = {0, 4};
     for (const struct model *const *model = model_list; *model; model++)
         for (int k = 0; k < 2; k++) {
-            struct run run[2];
-            struct net net[2];
+            FREED(two_runs_free) struct run run[2];
+            FREED(two_nets_free) struct net net[2];
             bool fits;
             for (int s = 0; s < 2; s++) {
                 begin(&run[s], *model, some[k], s, &fits);
@@ -178,6 +176,7 @@ TEST(weights_at_the_start) {
                 int count = arrays_of(&net[0].parameters.item[i], array[0]);
                 arrays_of(&net[1].parameters.item[i], array[1]);
                 for (int a = 0; a < count; a++) {
+                    FREED(base_free)
                     double *x = support_get(array_all(array[0][a])),
                            *y = support_get(array_all(array[1][a]));
                     size_t size = (size_t)array[0][a]->rows * array[0][a]->sites;
@@ -186,13 +185,7 @@ TEST(weights_at_the_start) {
                     for (size_t j = 0; j < size; j++)
                         CHECK_ABS(y[j], x[j], 3 * U * (fabs(x[j]) + k), "%s: entry %zu of %s",
                                   (*model)->name, j, net[0].parameters.item[i].name);
-                    free(x);
-                    free(y);
                 }
-            }
-            for (int s = 0; s < 2; s++) {
-                net_free(&net[s]);
-                run_free(&run[s]);
             }
         }
 }
@@ -207,7 +200,7 @@ static double terms_of_output(struct net *net, const struct run *run) {
     const struct program *p = net->program;
     const struct node *v = &p->node[p->read_out];
     struct rows rows = p->node[v->argument[0]].value;
-    double *x = support_get(rows), *w = support_get(array_all(&v->matrix.thin->W));
+    FREED(base_free) double *x = support_get(rows), *w = support_get(array_all(&v->matrix.thin->W));
     size_t sites = rows.array->sites;
     for (int k = 0; k < rows.count; k++) {
         double sum = 0, terms = 0;
@@ -217,8 +210,6 @@ static double terms_of_output(struct net *net, const struct run *run) {
         }
         squares += pow(v->matrix.start[k] * terms / sum, 2) / rows.count;
     }
-    free(x);
-    free(w);
     return sqrt(squares);
 }
 
@@ -226,12 +217,12 @@ static double terms_of_output(struct net *net, const struct run *run) {
  * the part, however small it is. */
 TEST(parts_of_signals) {
     for (const struct model *const *model = model_list; *model; model++) {
-        struct record record[2];
+        FREED(two_records_free) struct record record[2];
         int parts = 0, roundings = 0;
         double terms = 0;
         for (int s = 0; s < 2; s++) {
             FREED(run_free) struct run run;
-            struct net net;
+            FREED(net_free) struct net net;
             assert_true(support_small(&run, *model,
                                       ARGS("reference.widths=32", "reference.coordinate_check=yes",
                                            s ? on_backend : "solver.backend=cpu",
@@ -239,7 +230,6 @@ TEST(parts_of_signals) {
             support_net(&net, &run, N, 0);
             roundings = 2 * (net.program->nodes + 4 * net.maps.count);
             terms = s ? terms : terms_of_output(&net, &run);
-            net_free(&net);
             ASK(run_ensemble(&run, N, 2, &record[s], err));
         }
         for (int k = 0; k < record[0].count; k++) {
@@ -262,8 +252,6 @@ TEST(parts_of_signals) {
             parts++;
         }
         assert_true(parts >= 4);
-        for (int s = 0; s < 2; s++)
-            record_free(&record[s]);
     }
 }
 

@@ -10,7 +10,7 @@ static const char text[] = "[network]\nmodel = dense\nactivation = relu\n"
                            "[training]\nsteps = 9\neta0 = 0.1\n[solver]\nreplicates = 1\n";
 
 TEST(word_auto) {
-    struct run run;
+    FREED(run_free) struct run run;
     support_run_text(&run, (const char *const[]){"solver.sites=auto", NULL}, text);
     assert_int_equal(run.config.solver.sites, SITES_AUTO);
     assert_true(run.config.solver.grow);
@@ -20,7 +20,6 @@ TEST(word_auto) {
     run.config.solver.sites = 0; /* as the word is read; 1500 directions in each half */
     sites_begin(&run.config, 1500);
     assert_int_equal(run.config.solver.sites, 2 * SITES_AUTO);
-    run_free(&run);
 }
 
 /* Inputs of ten directions need ten sites, and no more. */
@@ -48,7 +47,7 @@ static void check_same(const struct record *a, const struct record *b) {
 }
 
 TEST(too_few_are_doubled) {
-    struct run grown, given;
+    FREED(run_free) struct run grown, given;
     struct err err;
     support_run_text(&grown, (const char *const[]){"solver.sites=300", NULL}, text);
     grown.config.solver.grow = true;
@@ -72,13 +71,11 @@ TEST(too_few_are_doubled) {
     support_run_text(&given, (const char *const[]){now, NULL}, text);
     assert_int_equal(run_march(&given, &err), CODE_OK);
     check_same(&grown.results.limit, &given.results.limit);
-    run_free(&given);
-    run_free(&grown);
 }
 
 /* A limit that diverges does not begin again, nor does one without the word. */
 TEST(others_stay) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct err err;
     support_run_text(&run, (const char *const[]){"solver.sites=300", NULL}, text);
     assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
@@ -90,7 +87,6 @@ TEST(others_stay) {
     assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
     assert_int_equal(run.config.solver.sites, 300);
     assert_int_equal(run.results.limit.cause[0], CAUSE_DIVERGED);
-    run_free(&run);
 }
 
 /* Where memory ends, the failure is that of the sites that there were, and says so. */

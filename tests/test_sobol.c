@@ -14,14 +14,13 @@ static struct rng_stream stream_of(uint32_t replicate, uint32_t owner) {
 
 /* The digits of the points of coordinate d. */
 static void digits(uint32_t replicate, uint32_t d, uint32_t out[S]) {
-    struct sobol sobol;
+    FREED(sobol_free) struct sobol sobol;
     struct rng_stream stream = stream_of(replicate, 1);
     double z[S];
     ASK(sobol_init(&sobol, stream, 0, S, err));
     sobol_normals(&sobol, stream, d, z, 1);
     for (int i = 0; i < S; i++)
         out[i] = (uint32_t)(gsl_cdf_ugaussian_P(z[i]) * 0x1p32);
-    sobol_free(&sobol);
 }
 
 /* Each of 2^M intervals has one point of each coordinate. */
@@ -78,14 +77,13 @@ TEST(long_sets_are_even) {
     enum { BITS = SOBOL_COLUMNS + 2, MANY = 1 << BITS };
     static double z[MANY];
     static int count[MANY];
-    struct sobol sobol;
+    FREED(sobol_free) struct sobol sobol;
     ASK(sobol_init(&sobol, stream_of(0, 1), 0, MANY, err));
     sobol_normals(&sobol, stream_of(0, 1), SOBOL_DIMENSIONS - 1, z, 1);
     for (int i = 0; i < MANY; i++)
         count[(uint32_t)(gsl_cdf_ugaussian_P(z[i]) * 0x1p32) >> (32 - BITS)]++;
     for (int i = 0; i < MANY; i++)
         assert_int_equal(count[i], 1);
-    sobol_free(&sobol);
 }
 
 /* <cos 2z> = e^-2 and, of coordinate 0 in two populations, <z z'> = 0: without bias over
@@ -96,10 +94,9 @@ TEST(averages_are_without_bias) {
     for (uint32_t r = 0; r < REPLICATES; r++) {
         double z[2][S], value[2] = {0};
         for (uint32_t owner = 0; owner < 2; owner++) {
-            struct sobol sobol;
+            FREED(sobol_free) struct sobol sobol;
             ASK(sobol_init(&sobol, stream_of(r, owner), 0, S, err));
             sobol_normals(&sobol, stream_of(r, owner), 0, z[owner], 1);
-            sobol_free(&sobol);
         }
         for (int i = 0; i < S; i++) {
             value[0] += (cos(2 * z[0][i]) - exp(-2)) / S;
@@ -138,7 +135,7 @@ static void march(struct run *run, const char *file, const char *draws) {
 TEST(limits_are_the_same) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
     for (size_t i = 0; i < 2; i++) {
-        struct run run[2];
+        FREED(two_runs_free) struct run run[2];
         double variance[2] = {0};
         march(&run[0], files[i], "solver.draws=normal");
         march(&run[1], files[i], "solver.draws=sobol");
@@ -159,14 +156,13 @@ TEST(limits_are_the_same) {
         printf("%s: sd of f %.2f of that with independent normals\n", files[i],
                sqrt(variance[1] / variance[0]));
         assert_true(variance[1] < 0.7 * variance[0]);
-        run_free(&run[0]);
-        run_free(&run[1]);
     }
 }
 
 /* The first draw on the sites of a population that is a whole beside its halves, or a half. */
 static void first_draw(uint32_t replicate, bool halved, int half, int sites, double *z) {
-    struct array out;
+    FREED(array_free) struct array out;
+    FREED(population_free)
     struct population p = {.name = "p",
                            .backend = backend_list[0],
                            .size = POPULATION_INFINITE,
@@ -182,8 +178,6 @@ static void first_draw(uint32_t replicate, bool halved, int half, int sites, dou
     ASK(population_fresh(&p, (struct rows){0}, array_all(&out), err));
     FREED(base_free) double *values = support_get(array_all(&out));
     memcpy(z, values, (size_t)sites * sizeof *z);
-    array_free(&out);
-    population_free(&p);
 }
 
 /* Each half has one point in each of its 2^(M-1) intervals, as a half of one set would not, and the
@@ -217,12 +211,13 @@ TEST(halves_are_sets_of_their_own) {
 static void check_draws(struct population *p, const struct sobol *sobol, int count) {
     const struct backend *backend = p->backend;
     struct rng_stream stream = p->draws.stream;
-    struct array out, plain;
+    FREED(array_free) struct array out, plain;
     double want[S];
     ASK(array_init(&out, backend, S, p->group, count, err));
     ASK(array_init(&plain, backend, S, p->group, count, err));
     backend->normals(array_all(&plain), stream);
     ASK(population_fresh(p, (struct rows){0}, array_all(&out), err));
+    FREED(base_free)
     double *got = support_get(array_all(&out)), *independent = support_get(array_all(&plain));
     for (int k = 0; k < count; k++) {
         uint32_t group = (uint32_t)p->group, first = (stream.draw + (uint32_t)k) * group;
@@ -233,10 +228,6 @@ static void check_draws(struct population *p, const struct sobol *sobol, int cou
                 sobol_normals(sobol, stream, first + j, want + j, group);
         assert_memory_equal(got + (size_t)k * S, want, sizeof want);
     }
-    free(got);
-    free(independent);
-    array_free(&out);
-    array_free(&plain);
 }
 
 /* The first forty normals of a site are coordinates, in the order of draws, and no other; of groups
@@ -245,7 +236,8 @@ TEST(forty_draws_are_coordinates) {
     static const int counts[] = {1, 4, 5, 3, 25, 3, 2};
     static const int groups[] = {1, 2, 4, 16};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        struct sobol sobol;
+        FREED(sobol_free) struct sobol sobol;
+        FREED(population_free)
         struct population p = {.name = "p",
                                .backend = backend_list[0],
                                .size = POPULATION_INFINITE,
@@ -258,7 +250,5 @@ TEST(forty_draws_are_coordinates) {
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
             check_draws(&p, &sobol, counts[k]);
         assert_int_equal(p.draws.stream.draw, 43);
-        sobol_free(&sobol);
-        population_free(&p);
     }
 }

@@ -77,7 +77,7 @@ TEST(error_is_that_of_the_jackknife) {
  * had not been run: a record with two lost networks beside one of the others alone. The lost ones
  * would multiply V by (5 - 1)/(7 - 1), at one width, and shift the exponent by .2. */
 TEST(lost_networks_do_not_count) {
-    struct run run, more;
+    FREED(run_free) struct run run, more;
     double exponent[2], se[2];
     fill(&run, -1, 1);
     fill(&more, -1, 1);
@@ -148,8 +148,6 @@ TEST(lost_networks_do_not_count) {
     CHECK_ABS(exponent[1], first + (x[0] - middle) * (shift[0] - log(before)) / spread, 1e-12,
               "exponent with a network that ends on the way");
     CHECK_ABS(se[1], sqrt(errors) / spread, 1e-12, "its error, larger than that of residuals");
-    run_free(&run);
-    run_free(&more);
 }
 
 TEST(round_off_tells_nothing) {

@@ -48,11 +48,10 @@ static void configure(struct run *run, const char *const more[12]) {
  * steps by no more than 10, and once more by norms of small rows: 1e-12. */
 TEST(equals_oracle) {
     for (int i = 0; i < CASES; i++) {
-        struct couple p;
+        FREED(couple_close) struct couple p;
         configure(&p.run, cases[i]);
         couple_open(&p, N, 3, "case %d", i);
         couple_train(&p, 4, 1e-12);
-        couple_close(&p);
     }
 }
 
@@ -60,12 +59,11 @@ TEST(equals_oracle) {
  * divided by the eps of 0.1 of its order-one scale, five times in a row. */
 TEST(optimizers) {
     for (int i = 0; i < OPTIMIZED; i++) {
-        struct couple p;
+        FREED(couple_close) struct couple p;
         configure(&p.run, optimized[i]);
         couple_open(&p, N, 3, "case %d", i);
         support_evaluate(&p.net, &p.run);
         for (int t = 0; t < 5; t++)
             couple_advance(&p, t, 1e-12, 1e-11);
-        couple_close(&p);
     }
 }

@@ -51,7 +51,7 @@ static void one_block(int regime, const char *parameterization, bool adam) {
         overrides[n++] = "solver.expert_sites=12", overrides[n++] = "solver.unit_sites=12";
     if (regime == 2)
         overrides[n++] = "solver.expert_sites=24";
-    struct run network, stack;
+    FREED(run_free) struct run network, stack;
     support_run(&network, ini, overrides);
     overrides[n++] = "network.model=stack";
     overrides[n++] = mixture;
@@ -59,18 +59,14 @@ static void one_block(int regime, const char *parameterization, bool adam) {
     overrides[n++] = "network.stream=no";
     support_run(&stack, ini, overrides);
     for (int N = 0; N <= 16; N += 16) {
-        struct record a, b;
+        FREED(record_free) struct record a, b;
         ASK(run_ensemble(&network, N, 2, &a, err));
         ASK(run_ensemble(&stack, N, 2, &b, err));
         int compared = same_bits(&a, &b);
         print_message("%s %s, %s, N = %d: %d series\n", ini, parameterization, adam ? "adam" : "gd",
                       N, compared);
         assert_true(compared >= 6);
-        record_free(&a);
-        record_free(&b);
     }
-    run_free(&network);
-    run_free(&stack);
 }
 
 TEST(one_block_is_the_network) {
@@ -206,8 +202,8 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
                                  "solver.expert_sites=200",
                                  "solver.unit_sites=200",
                                  stream ? "network.stream=yes" : "network.stream=no"};
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     double f[P] = {0}, K[P][P] = {{0}}, got[P * P], moved = 0;
     for (int i = 0; mixture[i]; i++)
         overrides[12 + i] = mixture[i];
@@ -241,8 +237,6 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
         }
     }
     assert_true(moved > 0.3);
-    net_free(&net);
-    run_free(&run);
 }
 
 TEST(closed_forms) {

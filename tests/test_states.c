@@ -89,7 +89,7 @@ TEST_AFTER(clean, a_killed_run_begins_anew) {
     cli_program("dmft-solve");
     must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
     for (int k = 0; k < 2; k++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         clean(NULL);
         must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
         pid_t pid = cli_start(ARGS("-o", "out.h5", "case.ini"), 0);
@@ -98,7 +98,6 @@ TEST_AFTER(clean, a_killed_run_begins_anew) {
         kill(pid, SIGKILL);
         cli_wait(pid, &result);
         assert_int_equal(result.code, -SIGKILL);
-        cli_free(&result);
         assert_true(cli_exists("out.h5.state/ini"));
         must(k ? ARGS("--quiet", "--continue", "out.h5")
                : ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"));
@@ -126,7 +125,7 @@ static const char failing[] =
 TEST_AFTER(clean, a_failure_says_where_states_are) {
     cli_program("dmft-solve");
     cli_print("case.ini", failing);
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, ARGS("-o", "out.h5", "case.ini", "--output.checkpoint=99"));
     assert_int_equal(result.code, 3);
     assert_non_null(strstr(result.err,
@@ -139,7 +138,6 @@ TEST_AFTER(clean, a_failure_says_where_states_are) {
             ARGS("-o", "out.none.h5", "case.ini", "--output.checkpoint=99", "--training.eta0=5"));
     assert_int_equal(result.code, 3);
     assert_null(strstr(result.err, "--continue"));
-    cli_free(&result);
 }
 
 /* A point of a sweep has nothing to change, so that states that nobody has asked for go. */
@@ -191,7 +189,7 @@ TEST_AFTER(clean, steps_are_those_of_the_run) {
     cli_program("dmft-solve");
     must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99", "--solver.sites=64",
               "--training.steps=4", "--reference.widths="));
-    char *good = cli_read(name, &size);
+    FREED(base_free) char *good = cli_read(name, &size);
     size_t at = 16; /* behind the mark: two texts with their lengths */
     for (int text = 0; text < 2; text++) {
         memcpy(&length, good + at, sizeof length);
@@ -212,12 +210,11 @@ TEST_AFTER(clean, steps_are_those_of_the_run) {
             cli_refused(2, go_on, ARGS(name, "it has more steps than its run"));
     }
     must(go_on);
-    free(good);
 }
 
 /* Outputs of other inputs, of states that are at the end of their run. */
 TEST_AFTER(clean, predictions_need_whole_runs) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     const char *const *predict =
         ARGS("--predict", "in.h5", "-o", "out.prediction.h5", "--force", "out.h5");
     cli_program("dmft-solve");
@@ -232,7 +229,6 @@ TEST_AFTER(clean, predictions_need_whole_runs) {
     assert_int_equal(system("mv out.h5.state away"), 0);
     cli_run(&result, predict);
     assert_ptr_equal(strstr(result.err, "dmft-solve: out.h5: no state was kept of it"), result.err);
-    cli_free(&result);
     assert_int_equal(system("mv away out.h5.state"), 0);
     assert_int_equal(system("sed -i 's/^steps = 4/steps = 6/' out.h5.state/ini"), 0);
     cli_refused(2, predict, ARGS("the run has come to step 4 of 6: --continue goes on with it"));

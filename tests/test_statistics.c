@@ -133,7 +133,7 @@ TEST(of_runs) {
     for (int k = 0; k < 3; k++) {
         static const char *const names[2][2] = {{"loss", "f"}, {"test_loss", "test_f"}};
         FREED(run_free) struct run run;
-        struct record record, networks;
+        FREED(record_free) struct record record, networks;
         support_run(&run, "data/dense.ini",
                     ARGS("data.inputs=4", "data.test_inputs=3", "output.test_every=2",
                          "training.steps=6", "solver.sites=64", "solver.replicates=4",
@@ -159,8 +159,6 @@ TEST(of_runs) {
         ASK(run_ensemble(&run, 16, 2, &networks, err));
         assert_null(record_find(&networks, "test_f"));
         assert_null(record_find(&networks, "loss")->of_mean);
-        record_free(&networks);
-        record_free(&record);
     }
 }
 

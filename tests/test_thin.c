@@ -23,9 +23,9 @@ static void assert_combination(struct rows rows, const double *start, const doub
 
 TEST(test_thin) {
     enum { K = 5, P = 7, SITES = 300 };
-    struct population p;
-    struct thin thin = {0}, empty = {0}, zero = {0};
-    struct array out;
+    FREED(population_free) struct population p;
+    FREED(thin_free) struct thin thin = {0}, empty = {0}, zero = {0};
+    FREED(array_free) struct array out;
     double A[P * K], AT[K * P], c[P];
     draw(A, P * K, 1);
     draw(c, P, 2);
@@ -53,12 +53,7 @@ TEST(test_thin) {
     assert_combination(array_all(&out), NULL, NULL, NULL, 0);
     free(W);
     free(normal);
-    array_free(&out);
     thin_free(&thin);
-    thin_free(&thin);
-    thin_free(&empty);
-    thin_free(&zero);
-    population_free(&p);
 }
 
 /* X/sqrt(D) = A B with B orthonormal and A lower triangular. */

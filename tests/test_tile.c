@@ -54,7 +54,7 @@ static double *result_of(struct array *array) {
 /* tile and tile_mean of random rows; results as host arrays. */
 static void both(const struct backend *backend, size_t M, size_t N_e, const double *units,
                  const double *pairs, double **tiled, double **mean) {
-    struct array u, v;
+    FREED(array_free) struct array u, v;
     struct rows x = inner(&u, backend, N_e, 1), y = inner(&v, backend, M * N_e, (int)N_e);
     backend->put(x, units);
     backend->tile(x, y);
@@ -62,8 +62,6 @@ static void both(const struct backend *backend, size_t M, size_t N_e, const doub
     backend->put(y, pairs);
     backend->tile_mean(y, x);
     *mean = result_of(&u);
-    array_free(&u);
-    array_free(&v);
 }
 
 /* The mean of M numbers in order: M additions and a division, round-off M eps <|x|>. */
@@ -72,8 +70,9 @@ TEST(equal_plain_loops) {
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes && wanted(backend_list[b], only);
              s++) {
             size_t M = shapes[s][0], N_e = shapes[s][1];
+            FREED(base_free)
             double *units = random_values(ROWS * N_e), *pairs = random_values(ROWS * M * N_e);
-            double *tiled, *mean;
+            FREED(base_free) double *tiled, *mean;
             both(backend_list[b], M, N_e, units, pairs, &tiled, &mean);
             for (size_t k = 0; k < ROWS; k++)
                 for (size_t j = 0; j < N_e; j++) {
@@ -87,16 +86,12 @@ TEST(equal_plain_loops) {
                     CHECK_ABS(mean[k * N_e + j], (double)(sum / M), (double)(DBL_EPSILON * size),
                               "%s: %zu x %zu", backend_list[b]->name, M, N_e);
                 }
-            free(units);
-            free(pairs);
-            free(tiled);
-            free(mean);
         }
 }
 
 TEST(bits_depend_on_nothing) {
     const size_t M = 300, N_e = 515, count = ROWS * M * N_e;
-    double *units = random_values(ROWS * N_e), *pairs = random_values(count);
+    FREED(base_free) double *units = random_values(ROWS * N_e), *pairs = random_values(count);
     double *tiled[6], *mean[6];
     for (int way = 0; way < 6; way++) {
         omp_set_num_threads(way / 2 + 1);
@@ -109,8 +104,6 @@ TEST(bits_depend_on_nothing) {
         free(tiled[way]);
         free(mean[way]);
     }
-    free(units);
-    free(pairs);
     omp_set_num_threads(omp_get_num_procs());
 }
 
@@ -187,7 +180,7 @@ TEST(shared_normals) {
         size_t N_e = few ? 12 : 300; /* 0.8 of 12 is full after absorbing and one draw */
         struct population units = {"units", &backend_shadow, .sites = N_e, .group = 1};
         struct population pairs = {"pairs", &backend_shadow, .sites = M * N_e, .group = (int)N_e};
-        struct array opposite, absorbed, drawn;
+        FREED(array_free) struct array opposite, absorbed, drawn;
         double products[ROWS * ROWS];
         units.draws.matched = pairs.draws.matched = true;
         units.draws.stream.purpose = PURPOSE_POOL;
@@ -199,10 +192,9 @@ TEST(shared_normals) {
         ASK(population_absorb(&pairs, x, err));
         for (int draw = 0; draw < 2; draw++) {
             ASK(population_fresh(&pairs, x, e, err));
-            double *values = support_get(e);
+            FREED(base_free) double *values = support_get(e);
             for (size_t i = 0; i < ROWS * M * N_e; i++)
                 assert_true(values[i] == values[i / (M * N_e) * (M * N_e) + i % N_e]);
-            free(values);
             backend_shadow.dots(e, e, products);
             for (int k = 0; k < ROWS * ROWS; k++)
                 CHECK_ABS(products[k], k % (ROWS + 1) == 0, 1e-13, "<e e>[%d]", k);
@@ -214,9 +206,6 @@ TEST(shared_normals) {
                 CHECK_ABS(products[k], 0, 1e-13, "<e y>[%d]", k);
         }
         assert_int_equal(units.span.unmatched, few ? ROWS : 0);
-        array_free(&opposite);
-        array_free(&absorbed);
-        array_free(&drawn);
         population_free(&units);
     }
 }

@@ -92,7 +92,7 @@ TEST(test_floor) {
     const struct sequences law = {SEQUENCE_MARKOV, V, 3, 1.5};
     const struct data sizes = tokens_sizes(&law, P, TESTS, n, false);
     double T[V][V], letters[V] = {0.25, 0.25, 0.25, 0.25}, floor = 0, rate = 0;
-    struct data data;
+    FREED(data_free) struct data data;
     ASK(data_init(&data, &sizes, err));
     ASK(tokens_draw(&data, &law, err));
     ASK(tokens_chain(&law, T[0], err));
@@ -109,7 +109,6 @@ TEST(test_floor) {
     for (int k = 0; k < V * V; k++)
         rate -= letters[k / V] * T[k / V][k % V] * log(T[k / V][k % V]);
     CHECK_ABS(data.truth->rate, rate, 1e-13, "rate");
-    data_free(&data);
 }
 
 /* docs/data.md: the loss is the mean over all tokens, also those that are not asked. At the start f
@@ -182,7 +181,7 @@ TEST(test_modular) {
     static const struct {
         int inputs, tests;
     } cases[] = {{1, 0}, {10, 8}, {10, 15}, {10, 40}, {24, 3}, {25, 0}, {60, 0}};
-    struct data small = {0};
+    FREED(data_free) struct data small = {0};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         int P = cases[k].inputs, tests = cases[k].tests, trained[PAIRS], tested[PAIRS], sorted = 0;
         char inputs[32], test_inputs[32];
@@ -225,7 +224,6 @@ TEST(test_modular) {
         sorted += small.token[3 * mu] * 50 + small.token[3 * mu + 1] >
                   small.token[3 * mu - 3] * 50 + small.token[3 * mu - 2];
     assert_true(sorted < 7);
-    data_free(&small);
 }
 
 /* A basis of the rows that open a direction is the one that Gram and Schmidt make of them. */

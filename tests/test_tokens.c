@@ -172,12 +172,11 @@ TEST(test_refused) {
         {{"data.positions=no"}, "used only when"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct data data;
+        FREED(data_free) struct data data;
         struct err err = {0};
         int code = make(&data, cases[k].key, &err);
         if (code != CODE_INPUT || !strstr(err.text, cases[k].part))
             fail_msg("case %zu: code %d, or no \"%s\" in: %s", k, code, cases[k].part, err.text);
-        data_free(&data);
     }
 }
 
@@ -219,7 +218,7 @@ TEST(test_written) {
          {4, 5, 3}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct data data;
+        FREED(data_free) struct data data;
         struct io io = {0};
         ASK(make(&data, cases[k].key, err));
         ASK(io_create(&io, path, true, err));
@@ -243,7 +242,6 @@ TEST(test_written) {
             data_ask(&data, 20, 10, asked);
             assert_memory_equal(y, asked, sizeof y);
         }
-        data_free(&data);
         H5Fclose(file);
     }
 }

@@ -29,7 +29,7 @@ static double error_of(const struct record *record, const char *name, size_t k) 
  * growing round-off leaves 1e-7, is the truth. That the error at `tolerance` is at most twice what
  * a third of it changes is what an error that falls as the tolerance or faster does: 3/2. */
 TEST(is_what_an_unstable_linear_network_lacks) {
-    struct run checked, fine;
+    FREED(run_free) struct run checked, fine;
     double largest = 0;
     march(&checked, (const char *const[]){"network.activation=linear", "training.eta0=0.96",
                                           "training.steps=50", "solver.check_tolerance=yes", NULL});
@@ -47,14 +47,12 @@ TEST(is_what_an_unstable_linear_network_lacks) {
     }
     printf("largest error of the loss %.2g\n", largest);
     assert_true(largest > 0.02);
-    run_free(&checked);
-    run_free(&fine);
 }
 
 /* Where training is stable, "a few hundredths of tolerance", and far below the sampling error; the
  * errors of all series are those without it and it, in quadrature. */
 TEST(hardly_matters_to_a_stable_network) {
-    struct run run;
+    FREED(run_free) struct run run;
     double difference[4096], mean[4096], se[4096], plain[4096];
     march(&run, (const char *const[]){"solver.check_tolerance=yes", "output.kernels=full",
                                       "training.steps=8", NULL});
@@ -84,5 +82,4 @@ TEST(hardly_matters_to_a_stable_network) {
                 CHECK_ABS(difference[i], 0, 0.1 * run.config.solver.tolerance, "f");
     }
     assert_true(known >= 6);
-    run_free(&run);
 }

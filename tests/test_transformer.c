@@ -100,10 +100,9 @@ static void open_task(struct couple *p, const struct task *task, const char *opt
  * four steps by no more than the loss falls, 10: 1e-12. */
 TEST(equals_oracle) {
     for (int i = 0; i < TASKS; i++) {
-        struct couple p;
+        FREED(couple_close) struct couple p;
         open_task(&p, &tasks[i], "eta0 = 0.1");
         couple_train(&p, 4, 1e-12);
-        couple_close(&p);
     }
 }
 
@@ -118,12 +117,11 @@ TEST(optimizers) {
     };
     for (int i = 0; i < TASKS; i++)
         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
-            struct couple p;
+            FREED(couple_close) struct couple p;
             open_task(&p, &tasks[i], lines[k]);
             support_evaluate(&p.net, &p.run);
             for (int t = 0; t < 4; t++)
                 couple_advance(&p, t, 1e-12, 1e-12);
-            couple_close(&p);
         }
 }
 
@@ -139,7 +137,7 @@ TEST(muon) {
     };
     for (int i = 0; i < TASKS; i++)
         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
-            struct couple p;
+            FREED(couple_close) struct couple p;
             char training[256];
             snprintf(training, sizeof training, "optimizer = muon\neta0 = 0.05\neps = 0.1\n%s",
                      lines[k]);
@@ -147,6 +145,5 @@ TEST(muon) {
             support_evaluate(&p.net, &p.run);
             for (int t = 0; t < 4; t++)
                 couple_advance(&p, t, 1e-12, 1e-11);
-            couple_close(&p);
         }
 }

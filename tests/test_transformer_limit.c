@@ -147,7 +147,7 @@ TEST(permuted_tokens) {
     for (int N = 0; N <= 24; N += 24)
         for (int causal = 0; causal < 2; causal++) {
             struct course a, b;
-            struct run run;
+            FREED(run_free) struct run run;
             char network[512];
             snprintf(network, sizeof network,
                      "model = transformer\ndepth = 1\nattention_beta = 3\n"
@@ -157,7 +157,6 @@ TEST(permuted_tokens) {
             march(&run, N, 0, T, &a);
             permute(&run);
             march(&run, N, 0, T, &b);
-            run_free(&run);
             if (causal)
                 assert_true(apart(&a, &b, T) > 1e-3);
             else
@@ -201,13 +200,12 @@ TEST(nothing_is_sampled) {
     struct course a, b, exact;
     for (int k = 0; k < 3; k++) {
         char key[32];
-        struct run run;
+        FREED(run_free) struct run run;
         snprintf(key, sizeof key, "solver.tolerance=%s", tolerance[k]);
         support_run(&run, "data/ref/transformer/attn.ini", ARGS(key));
         march(&run, 0, 0, 30, k ? &a : &exact);
         if (k)
             march(&run, 0, 1, 30, &b);
-        run_free(&run);
         if (!k)
             continue;
         assert_true(a.drawn != b.drawn);

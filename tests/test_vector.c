@@ -32,7 +32,7 @@ TEST(vectors_beside_matrices_that_read_ones) {
                                                  {"training.optimizer=adam", "training.eta0=0.05"},
                                                  {"training.optimizer=lion", "training.eta0=0.05"}};
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
-        struct record record[2];
+        FREED(two_records_free) struct record record[2];
         for (int i = 0; i < 2; i++) {
             char whole[1024];
             FREED(run_free) struct run run;
@@ -48,8 +48,6 @@ TEST(vectors_beside_matrices_that_read_ones) {
             CHECK_ABS(support_value(&record[1], "loss", 0, t, 0),
                       support_value(&record[0], "loss", 0, t, 0), 1e-13, "%s, t = %d", ways[k][0],
                       t);
-        record_free(&record[0]);
-        record_free(&record[1]);
     }
 }
 
@@ -170,8 +168,10 @@ TEST(starts) {
            (const char *const[]){"init.v=2", NULL});
     for (int N = 0; N <= 4096; N += 4096) {
         support_net(&net, &run, N, 0);
+        FREED(base_free)
         double *v = column(&net, "v", &count), *n = column(&net, "n", &count),
-               *p = column(&net, "p", &count), square = 0, small = 0;
+               *p = column(&net, "p", &count);
+        double square = 0, small = 0;
         for (int i = 0; i < count; i++) {
             assert_true(v[i] == 6);
             square += n[i] * n[i] / count;
@@ -180,9 +180,6 @@ TEST(starts) {
         /* five standard errors of a mean of squares, sqrt(2/n) of it; matched normals have none */
         CHECK_ABS(square, 0.25, N ? 0.25 * 5 * sqrt(2.0 / N) : 1e-14, "N = %d", N);
         CHECK_ABS(small, N ? 1.0 / N : 0, N ? 5 * sqrt(2.0 / N) / N : 0, "N = %d", N);
-        free(v);
-        free(n);
-        free(p);
         net_free(&net);
     }
 }
@@ -194,7 +191,7 @@ TEST(fixed_point) {
         READ "local b = population('b')\nlocal x = tanh(read_in(a, 'W1') + vector(a, 'v'))\n"
              "local h = vector(b, {name = 'g', start = 1}) * map(x, b, 'W2')\n"
              "read_out(tanh(h + vector(b, {name = 'b2', start = 0})), 'w')\n";
-    struct record record[2];
+    FREED(two_records_free) struct record record[2];
     for (int k = 0; k < 2; k++) {
         FREED(run_free) struct run run;
         const char *const more[] = {"solver.sites=512",
@@ -215,6 +212,4 @@ TEST(fixed_point) {
             support_entry(&record[k], "loss", t, &mean[k], &se[k]);
         CHECK_ABS(mean[1], mean[0], 4 * hypot(se[0], se[1]), "t = %zu", t);
     }
-    record_free(&record[0]);
-    record_free(&record[1]);
 }

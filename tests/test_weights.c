@@ -60,7 +60,7 @@ static void measured(struct record *record, int again, int N, const char *more) 
  * later but for the first, twice. */
 static void compare(int N, const char *more, double tolerance) {
     static const char *const same[] = {"loss", "accuracy", "margin", "sharpness", "rate_greedy"};
-    struct record one, other;
+    FREED(record_free) struct record one, other;
     measured(&one, 0, N, more);
     measured(&other, 1, N, more);
     double mean, se, want;
@@ -83,8 +83,6 @@ static void compare(int N, const char *more, double tolerance) {
                       support_value(&other, "f", 0, t, (size_t)(k + (k < outputs ? 0 : outputs))),
                       tolerance, "f %d, N = %d, t = %d\n%s", k, N, t, more);
     }
-    record_free(&one);
-    record_free(&other);
 }
 
 #define LABELS                                                                                     \
@@ -177,7 +175,7 @@ TEST(test_values) {
                                {1, {2}, "float", (const double[]){0.5, 1.5}}};
     static const char *const names[] = {"X", "y", "w", "X_test", "y_test", "w_test"};
     static const double want[] = {0.5, 1, 1.5, 0.5, 1.5};
-    struct data data;
+    FREED(data_free) struct data data;
     write_sets(stored, 6, names, sets, "");
     ASK(data_read(&data, stored, &weighted, err));
     assert_memory_equal(data.weight, want, sizeof want);
@@ -188,7 +186,6 @@ TEST(test_values) {
     data_free(&data);
     ASK(data_read(&data, stored, &(struct data_wanted){.loss = &loss_mse, .most = 100}, err));
     assert_true(!data.weighted && !data.weight);
-    data_free(&data);
 }
 
 static void refused(const struct set *weights, const char *part) {

@@ -63,7 +63,7 @@ static void products(const struct machine *machine) {
     for (int i = 0; i < (on_host ? 8 : 12); i++) {
         size_t S = (size_t)sites[i / 4];
         int p = P[i % 4];
-        struct array basis = {0}, x = {0};
+        FREED(array_free) struct array basis = {0}, x = {0};
         double *C;
         struct err err;
         if (base_alloc(&C, (size_t)(p * K), sizeof *C, &err) ||
@@ -83,8 +83,6 @@ static void products(const struct machine *machine) {
             printf("  %8.1f (%4.0f %%) %8.1f (%4.0f %%)", 1e-9 * flops,
                    100 * flops / machine->dgemm, 1e-9 * bytes, 100 * bytes / machine->bandwidth);
         }
-        array_free(&basis);
-        array_free(&x);
         free(C);
     }
     printf("\n");
@@ -96,8 +94,8 @@ static double limit_seconds(const char *ini, const char *const *overrides) {
     char name[64];
     snprintf(name, sizeof name, "solver.backend=%s", backend->name);
     for (int round = 0; round < 5; round++) {
-        struct run run = {0};
-        struct record record = {0};
+        FREED(run_free) struct run run = {0};
+        FREED(record_free) struct record record = {0};
         struct err err;
         char *override[16];
         int n = 0;
@@ -111,8 +109,6 @@ static double limit_seconds(const char *ini, const char *const *overrides) {
         if (run_ensemble(&run, 0, 1, &record, &err))
             stop(&err);
         best = fmin(best, base_seconds() - start);
-        record_free(&record);
-        run_free(&run);
     }
     return best;
 }

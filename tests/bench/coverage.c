@@ -59,13 +59,12 @@ static int estimate(struct record *record, const struct entry *entry, int g, boo
                     struct estimate *out, struct err *err) {
     const struct series *series = record_find(record, entry->name);
     size_t at = (size_t)entry->t * (series->size / series->shape[0]);
-    double *all;
+    FREED(base_free) double *all;
     TRY(base_alloc(&all, 2 * series->size, sizeof *all, err));
     for (int r = 0; r < record->runs; r++)
         record->steps[r] = g < 0 || (r / REPLICATES == g) != others ? record->T : 0;
     record_statistics(record, series, all, all + series->size);
     *out = (struct estimate){all[at], all[series->size + at]};
-    free(all);
     return CODE_OK;
 }
 

@@ -350,12 +350,10 @@ char *cli_text(hid_t file, const char *object, const char *name) {
 bool cli_same(const char *first, const char *second, const char *set) {
     size_t count, more;
     FREED(close_file) hid_t one = cli_file(first), two = cli_file(second);
-    double *a = cli_values(one, set, &count), *b = cli_values(two, set, &more);
+    FREED(base_free) double *a = cli_values(one, set, &count), *b = cli_values(two, set, &more);
     bool same = count && more >= count && !memcmp(a, b, count * sizeof *a);
     if (!same)
         print_error("%s differs between %s and %s\n", set, first, second);
-    free(a);
-    free(b);
     H5Fclose(two);
     return same;
 }

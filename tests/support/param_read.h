@@ -18,6 +18,10 @@ struct fixture {
     struct err err;
 };
 
+static inline void fixture_free(struct fixture *f) {
+    params_free(&f->params);
+}
+
 /* Puts size bytes into a new file. */
 static inline void put_file(struct fixture *f, const void *bytes, size_t size) {
     const char *folder = getenv("TMPDIR");

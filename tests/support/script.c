@@ -26,10 +26,9 @@ int support_script(struct run *run, const char *text, const char *const *overrid
 }
 
 void support_refuse_script(const char *text, const char *const *overrides, const char *sentence) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct err err;
     int code = support_script(&run, text, overrides, &err);
-    run_free(&run);
     if (code != CODE_INPUT || !strstr(err.text, sentence))
         fail_msg("%s\n gives %d: %s\n not: %s", text, code, err.text, sentence);
 }

@@ -39,7 +39,7 @@ static void write_inputs(hid_t file, const struct sequences *sequences) {
 static void write_targets(hid_t file, const struct sequences *sequences) {
     int outs = sequences_outs(sequences), C = sequences->C;
     hsize_t shape[] = {(hsize_t)sequences->P, (hsize_t)sequences->n, (hsize_t)C};
-    double *y;
+    FREED(base_free) double *y;
     ASK(base_alloc(&y, (size_t)(outs * C), sizeof *y, err));
     for (int i = 0; i < outs; i++)
         if (C == 1)
@@ -49,7 +49,6 @@ static void write_targets(hid_t file, const struct sequences *sequences) {
     if (!sequences->per_token)
         shape[1] = (hsize_t)C;
     put(file, "y", sequences->per_token ? 3 : 2, shape, H5T_NATIVE_DOUBLE, y);
-    free(y);
 }
 
 void sequences_run(struct run *run, const struct sequences *sequences, const char *network,

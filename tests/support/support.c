@@ -249,7 +249,7 @@ static void check_parameter(struct net *net, const struct run *run, int index, i
     const struct parameter *p = &net->parameters.item[index];
     double gamma0 = run->config.training.gamma0, eta0 = run->config.training.eta0;
     double rate = eta0 * gamma0 * gamma0 * multiplier;
-    double *before, *after, *gradient;
+    FREED(base_free) double *before, *after, *gradient;
     size_t count = parameter_get(p, &before), step = count > 50 ? (size_t)stride : 1;
     ASK(base_alloc(&gradient, count, sizeof *gradient, err));
     for (size_t k = 0; k < count; k += step)
@@ -260,9 +260,6 @@ static void check_parameter(struct net *net, const struct run *run, int index, i
     for (size_t k = 0; k < count; k += step)
         CHECK_ABS(after[k] - before[k], -rate * gradient[k], rate * 1.5e-10,
                   "parameter %d, entry %zu", index, k);
-    free(before);
-    free(after);
-    free(gradient);
 }
 
 /* dL/dW in units of the declared step: entries of s_f W move by lambda c/m sum Delta y x, and
@@ -301,12 +298,11 @@ void support_copy(double *dst, struct rows rows, double factor) {
 void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
                    double *se) {
     const struct series *series = record_find(record, name);
-    double *all;
+    FREED(base_free) double *all;
     ASK(base_alloc(&all, 2 * series->size, sizeof *all, err));
     record_statistics(record, series, all, all + series->size);
     *mean = all[entry];
     *se = all[series->size + entry];
-    free(all);
 }
 
 void support_means(const struct record *networks, int widths, const char *name, size_t entry,
@@ -343,4 +339,19 @@ void support_same(const struct record *record, const struct record *other) {
                    (size_t)record->runs * one->size * sizeof *one->values))
             fail_msg("%s differs", one->name);
     }
+}
+
+void two_runs_free(struct run (*runs)[2]) {
+    for (int k = 0; k < 2; k++)
+        run_free(&(*runs)[k]);
+}
+
+void two_records_free(struct record (*records)[2]) {
+    for (int k = 0; k < 2; k++)
+        record_free(&(*records)[k]);
+}
+
+void two_nets_free(struct net (*nets)[2]) {
+    for (int k = 0; k < 2; k++)
+        net_free(&(*nets)[k]);
 }

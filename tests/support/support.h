@@ -83,3 +83,7 @@ const struct node *support_weight(const struct net *net, const char *name);
 const struct model *support_model(const char *name);
 /* Values of rows [count][sites], to be freed. */
 double *support_get(struct rows rows);
+/* For FREED, of an array of two. */
+void two_runs_free(struct run (*runs)[2]);
+void two_records_free(struct record (*records)[2]);
+void two_nets_free(struct net (*nets)[2]);
