@@ -3,7 +3,7 @@
  * input leaves no trace, and one that is a training input has its output. The limit on fresh inputs
  * is judged by own networks in test_networks.c. */
 #include "integrators/batch.h"
-#include "tests/oracles/oracle_dense.h"
+#include "tests/oracles/oracle.h"
 #include "tests/support/support.h"
 #include "models/engine/node.h"
 
@@ -49,22 +49,20 @@ static void copy_read_in(double *W1, const struct net *net, const struct run *ru
 }
 
 /* The raw output of one input. */
-static double oracle_f(struct oracle_dense *o, const double *x) {
+static double oracle_f(struct oracle *o, const double *x) {
     for (int mu = 0; mu < o->P; mu++)
         memcpy(o->X + mu * o->D, x, (size_t)o->D * sizeof *x);
-    o->centre = false;
-    oracle_dense_forward(o);
-    return o->f[0];
+    oracle_forward(o);
+    return o->f[0] + o->f0[0];
 }
 
-static void oracle_batch(struct oracle_dense *o, const struct run *run, const double *f0,
+static void oracle_batch(struct oracle *o, const struct run *run, const double *f0,
                          const int *index) {
     for (int mu = 0; mu < o->P; mu++) {
         memcpy(o->X + mu * o->D, run->data.X + index[mu] * o->D, (size_t)o->D * sizeof *o->X);
         o->y[mu] = run->data.y[index[mu]];
         o->f0[mu] = f0[index[mu]];
     }
-    o->centre = true;
 }
 
 /* Ten steps on three of 12 inputs, an epoch is four of them; five test inputs, in two looks, are
@@ -80,14 +78,23 @@ TEST(equals_oracle) {
                      "training.batch=3", "training.order=shuffled"));
     start(&run, &net, &batch, WIDTH);
     assert_true(run.inputs.K == 12 && run.inputs.test_directions == 5);
-    struct oracle_dense *o = oracle_dense_new(3, 20, WIDTH, DEPTH);
-    o->eta0 = run.config.training.eta0;
-    o->gamma0 = run.config.training.gamma0;
-    copy_read_in(o->W1, &net, &run);
-    support_copy(o->w, array_all(&support_thin(&net, "w")->W), 1);
-    for (int l = 0; l < DEPTH - 1; l++)
-        support_copy(o->W + l * WIDTH * WIDTH,
-                     array_all(support_entries(support_map(&net, "W%d", l + 2))), sqrt(WIDTH));
+    struct oracle *o = oracle_new((struct oracle){.network = &oracle_stack,
+                                                  .single = true,
+                                                  .activated = true,
+                                                  .gate = ORACLE_CONSTANT,
+                                                  .P = 3,
+                                                  .D = 20,
+                                                  .N = WIDTH,
+                                                  .M = 1,
+                                                  .N_e = WIDTH,
+                                                  .E = DEPTH - 1,
+                                                  .eta0 = run.config.training.eta0,
+                                                  .gamma0 = run.config.training.gamma0});
+    copy_read_in(o->block[0].w, &net, &run);
+    support_copy(o->block[1].w, array_all(&support_thin(&net, "w")->W), 1);
+    for (int l = 2; l <= DEPTH; l++)
+        support_copy(o->block[l].w, array_all(support_entries(support_map(&net, "W%d", l))),
+                     sqrt(WIDTH));
     for (int mu = 0; mu < 17; mu++)
         f0[mu] = oracle_f(o, run.data.X + mu * 20);
     for (int t = 0; t < 10; t++) {
@@ -97,12 +104,11 @@ TEST(equals_oracle) {
             CHECK_ABS(f[nu], oracle_f(o, run.data.X + (12 + nu) * 20) - f0[12 + nu], 1e-12,
                       "test input %d at %d", nu, t);
         oracle_batch(o, &run, f0, net.batch.index);
-        CHECK_ABS(net.output.loss, oracle_dense_forward(o), 1e-12, "loss at %d", t);
+        CHECK_ABS(net.output.loss, oracle_step(o), 1e-12, "loss at %d", t);
         for (int mu = 0; mu < 3; mu++)
             CHECK_ABS(net.output.f[mu], o->f[mu], 1e-12, "f[%d] at %d", mu, t);
-        oracle_dense_step(o);
     }
-    oracle_dense_free(o);
+    oracle_free(o);
     finish(&run, &net, &batch);
 }
 

@@ -1,8 +1,7 @@
-/* Judges the oracles themselves: the tape by finite differences and by the dense network whose
- * backward pass is written by hand, and forward passes by cases worked out on paper and by the
- * tangent kernel, which the page of regime II makes of its kernels. */
+/* Judges the oracles themselves: the tape and gradients by finite differences, and forward passes
+ * by cases worked out on paper and by the tangent kernel, which the page of regime II makes of its
+ * kernels. */
 #include "tests/oracles/oracle.h"
-#include "tests/oracles/oracle_dense.h"
 #include "tests/support/support.h"
 
 static void close_to(double got, double expected, double tolerance, const char *what) {
@@ -88,89 +87,53 @@ TEST(tape_by_differences) {
     tape_release(&t);
 }
 
-/* Round-off of a few dozen terms of order one, amplified by three steps. */
-static void check_dense(const struct oracle *o, const struct oracle_dense *d, int t) {
-    char phi[16], g[16];
-    for (int k = 0; k < o->P * o->C; k++) {
-        CHECK_ABS(o->f[k], d->f[k], 1e-13, "f[%d] at %d", k, t);
-        CHECK_ABS(o->Delta[k], d->Delta[k], 1e-13, "Delta[%d] at %d", k, t);
-    }
-    for (int l = 1; l <= d->depth; l++)
-        for (int k = 0; k < o->P * o->P; k++) {
-            int mu = k / o->P, nu = k % o->P;
-            snprintf(phi, sizeof phi, "Phi%d", l);
-            snprintf(g, sizeof g, "G%d", l);
-            CHECK_ABS(oracle_kernel(o, phi, mu, nu), oracle_dense_phi(d, l, mu, nu), 1e-13,
-                      "%s[%d] at %d", phi, k, t);
-            CHECK_ABS(oracle_kernel(o, g, mu, nu), oracle_dense_gg(d, l, mu, nu), 1e-12,
-                      "%s[%d] at %d", g, k, t);
-        }
-}
-
-static struct oracle *dense_on_tape(const struct oracle_dense *d) {
+/* The dense network with `layers` layers of experts, which are one expert without a router. */
+static struct oracle *dense(int layers, int C, enum oracle_loss loss,
+                            enum oracle_activation sigma) {
     return oracle_new((struct oracle){.network = &oracle_stack,
                                       .single = true,
                                       .activated = true,
                                       .gate = ORACLE_CONSTANT,
-                                      .P = d->P,
-                                      .D = d->D,
-                                      .C = d->C,
-                                      .N = d->N,
+                                      .P = 3,
+                                      .D = 4,
+                                      .C = C,
+                                      .N = 6,
                                       .M = 1,
-                                      .N_e = d->N,
-                                      .E = d->depth - 1,
-                                      .activation = d->activation,
-                                      .expert_activation = d->activation,
-                                      .loss = d->loss,
-                                      .carried = d->C > 1,
-                                      .eta0 = d->eta0,
-                                      .gamma0 = d->gamma0});
+                                      .N_e = 6,
+                                      .E = layers,
+                                      .activation = sigma,
+                                      .expert_activation = sigma,
+                                      .loss = loss,
+                                      .gamma0 = 1.5});
 }
 
-/* The hand-written backward pass, by fourth order differences at h = 1e-4: ten times the round-off
- * of a loss of order one. */
-static void check_by_differences(struct oracle_dense *d) {
-    double error[5], scale[5];
-    oracle_dense_gradient_check(d, 1e-4, error, scale);
-    for (int block = 0; block <= d->depth; block++) {
-        CHECK_ABS(error[block], 0, d->eta0 * d->gamma0 * d->gamma0 * d->N * 1.5e-10, "block %d",
-                  block);
-        assert_true(scale[block] > 1e-4);
-    }
-}
-
-static void compare_dense(struct oracle_dense *d) {
-    struct oracle *o = dense_on_tape(d);
-    fill_all(o, 0);
-    memcpy(d->X, o->X, (size_t)(d->P * d->D) * sizeof *d->X);
-    memcpy(d->y, o->y, (size_t)(d->P * d->C) * sizeof *d->y);
-    for (int t = 0; t < 4; t++) {
-        for (int b = 0, count; b < o->blocks; b++) { /* of the hand-written one w is the first */
-            double *w = oracle_dense_block(d, b < 2 ? 1 - b : b, &count);
-            assert_int_equal(count, o->block[b].count);
-            if (t == 0)
-                memcpy(w, o->block[b].w, (size_t)count * sizeof *w);
-            for (int k = 0; k < count; k++)
-                CHECK_ABS(o->block[b].w[k], w[k], 1e-13, "block %d, entry %d at %d", b, k, t);
-        }
-        if (t == 0 && d->activation != ORACLE_RELU) /* of which a difference may cross a kink */
-            check_by_differences(d);
-        CHECK_ABS(oracle_step(o), oracle_dense_step(d), 1e-13, "loss at %d", t);
-        check_dense(o, d, t);
-    }
-    oracle_free(o);
-}
-
-TEST(tape_equals_hand_written) {
+/* Every loss and activation, by fourth order differences at h = 1e-4: ten times the round-off of a
+ * loss of order one. Of relu a difference may cross a kink; tanh has passed what is not sigma'. */
+TEST(gradients_by_differences) {
+    static const double step[4] = {1e-4, -1e-4, 2e-4, -2e-4}, factor[4] = {8, -8, -1, 1};
     for (int k = 0; k < 24; k++) {
         int C = k % 2 ? 3 : 1;
-        struct oracle_dense *d = oracle_dense_new_outputs(3, 4, 6, 2 + k % 3, C);
-        d->activation = (enum oracle_activation)(k / 4);
-        d->loss = k % 4 < 2 ? ORACLE_MSE : C > 1 ? ORACLE_CROSS_ENTROPY : ORACLE_LOGISTIC;
-        d->eta0 = 0.1;
-        d->gamma0 = 1.5;
-        compare_dense(d);
-        oracle_dense_free(d);
+        enum oracle_loss loss = k % 4 < 2 ? ORACLE_MSE
+                                : C > 1   ? ORACLE_CROSS_ENTROPY
+                                          : ORACLE_LOGISTIC;
+        struct oracle *o = dense(1 + k % 3, C, loss, (enum oracle_activation)(k / 4));
+        fill_all(o, 0);
+        for (int b = 0; b < o->blocks && o->activation != ORACLE_RELU; b++) {
+            double largest = 0;
+            for (int i = 0; i < o->block[b].count; i++) {
+                double here = o->block[b].w[i], sum = 0;
+                for (int j = 0; j < 4; j++) {
+                    o->block[b].w[i] = here + step[j];
+                    sum += factor[j] * oracle_forward(o) / 12e-4;
+                }
+                o->block[b].w[i] = here;
+                oracle_forward(o);
+                CHECK_ABS(o->block[b].G[i], sum, 1.5e-10, "case %d: block %d, entry %d", k, b, i);
+                largest = fmax(largest, fabs(sum));
+            }
+            assert_true(largest > 5e-5);
+        }
+        oracle_free(o);
     }
 }
 

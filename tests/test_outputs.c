@@ -3,7 +3,6 @@
  * loss inside of the cotangents: tests/test_transformer_limit.c. */
 #include "tests/support/couple.h"
 #include "tests/support/sequences.h"
-#include "tests/oracles/oracle_dense.h"
 
 static const struct sequences inputs = {4, 1, 3, false, 0, NULL, false};
 static const char *const losses[] = {"loss = mse", "loss = cross_entropy"};
