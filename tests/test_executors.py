@@ -149,7 +149,8 @@ def children(pid):
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 130),
                                           (signal.SIGKILL, -9)])
 def test_no_process_is_left_behind(tmp_path, number, code):
-    """By a sweep that is interrupted, or killed: those that run its units end with it."""
+    """By a sweep that is interrupted, or killed, as soon as it has begun: those that run its units
+    end with it."""
     (tmp_path / "s.ini").write_text(
         "[network]\nmodel = dense\n[training]\nsteps = 100000\n[solver]\nsites = 64\n"
         "replicates = 2\nthreads = 1\n[sweep]\ntraining.eta0 = 0.01 0.02 0.03 0.04\n")
@@ -164,6 +165,7 @@ def test_no_process_is_left_behind(tmp_path, number, code):
     said = program.communicate(timeout=300)[1]
     assert program.returncode == code
     assert number == signal.SIGKILL or "interrupted; the same command goes on from here" in said
+    assert not list((tmp_path / "s.d").glob("*.h5"))  # no run went to its end all the same
     for pid in mine:
         for _ in range(30000):
             if not os.path.exists(f"/proc/{pid}") or "Z" in open(

@@ -47,12 +47,16 @@ class Signals:
 class _Team:
     """What has been given to an executor. Its results come into `results`, (units, future)."""
 
-    def __init__(self, sweep: Sweep, executor, jobs: int, chunk: int):
+    def __init__(self, sweep: Sweep, executor, jobs: int):
         self.sweep, self.results, self.futures = sweep, queue.SimpleQueue(), []
-        self.own = executor is None
+        self.own, self.left, self.stopped = executor is None, 0, False
         self.workers = [sweep.worker]  # of our own threads, each of which takes one
         self.free, self.mine = [sweep.worker], threading.local()
         self.executor = executor or concurrent.futures.ThreadPoolExecutor(jobs)
+
+    def give(self, jobs: int, chunk: int) -> None:
+        """Everything that is pending, in parts of `chunk` units."""
+        sweep = self.sweep
         pending = [unit for unit in range(sweep.count) if sweep.status[unit] == PENDING]
         parts = [pending[k:k + chunk] for k in range(0, len(pending), chunk)]
         for unit in pending:  # what a run that was cut has left, of which its states stay
@@ -81,6 +85,8 @@ class _Team:
             except IndexError:
                 self.mine.worker = Worker(self.sweep.worker.path)
                 self.workers.append(self.mine.worker)
+                if self.stopped:  # by a loop over those that were there before
+                    self.mine.worker.stop()
         return [run_unit(task, self.mine.worker) for task in tasks]
 
     def _poll(self, polled) -> None:
@@ -93,6 +99,7 @@ class _Team:
     def stop(self) -> None:
         """Nothing is started any more; of our own processes the runs that are under way end in
         order."""
+        self.stopped = True
         for _, future in self.futures:
             future.cancel()
         for worker in self.workers:
@@ -173,10 +180,10 @@ def work(sweep: Sweep, signals: Signals, log, jobs: int, executor=None, chunk: i
         (f"{jobs} at a time" if executor is None else f"by {type(executor).__name__}"))
     if not pending:
         return
-    team = _Team(sweep, executor, jobs, chunk if executor is not None else 1)
+    team = _Team(sweep, executor, jobs)
     signals.tell = lambda: team.results.put(None)
-    stopped = False
     try:
+        team.give(jobs, chunk if executor is not None else 1)
         while team.left:
             found = team.results.get()
             if found is None:
@@ -184,8 +191,7 @@ def work(sweep: Sweep, signals: Signals, log, jobs: int, executor=None, chunk: i
             else:
                 team.left -= 1
                 _take(account, *found)
-            if account.first is not None and not stopped:
-                stopped = True
+            if account.first is not None and not team.stopped:
                 team.stop()
                 if found is None and not team.own:
                     break  # runs of others go to their end, and are found done by the next call
