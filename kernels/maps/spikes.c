@@ -169,26 +169,21 @@ static int solve_pencil(const struct map *map, const struct pencil *f, const str
                         int count, double *values, struct err *err) {
     size_t R = (size_t)(f->p + f->q);
     double low = fmax(transition_of(map) * (1 + near), negligible * f->size), high = f->size;
-    struct factors to = {0};
-    int code = CODE_OK, roots = 0;
     if (!isfinite(f->size))
         return spikes_fail(map, 0, err);
-    DO(base_alloc(&to.space, R * R, sizeof *to.space, err));
-    DO(base_alloc(&to.work, BLOCK * R, sizeof *to.work, err));
-    DO(base_alloc(&to.pivot, R, sizeof *to.pivot, err));
-    roots = R && low < high ? count_negative(f, low, &to) : 0;
+    SCRATCH(double, space, R *R);
+    SCRATCH(double, work, BLOCK *R);
+    SCRATCH(int, pivot, R);
+    const struct factors to = {space, work, pivot};
+    int roots = R && low < high ? count_negative(f, low, &to) : 0;
     for (int k = 0; k < count; k++) {
         if (base_stopped(stop))
-            DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
+            return err_set(err, CODE_INTERRUPTED, "interrupted");
         if (k < roots)
             high = find_root(f, k, low, high, &to);
         values[k] = k < roots ? image_of(map, high) : NAN;
     }
-done:
-    free(to.space);
-    free(to.work);
-    free(to.pivot);
-    return code;
+    return CODE_OK;
 }
 
 /* --- what was learned ------------------------------------------------------------------------ */
@@ -233,20 +228,14 @@ static int find_learned(const struct map *map, int count, double *values, struct
 int spikes_find(const struct map *map, const struct stop *stop, int count, double *values,
                 double *learned, struct err *err) {
     const struct limit_state *limit = limit_of(map);
-    struct pencil f = {.p = limit->p.rows, .q = limit->q.rows};
-    size_t p = (size_t)f.p, q = (size_t)f.q, most = p > q ? p : q;
+    size_t p = (size_t)limit->p.rows, q = (size_t)limit->q.rows, most = p > q ? p : q;
     FREED(array_free) struct array E = {0};
-    FREED(base_free) double *work = NULL;
-    int code;
-    DO(find_learned(map, count, learned, err));
-    DO(memory_rows(map, &E, err));
-    DO(base_alloc(&f.D, p * q + 1, sizeof *f.D, err));
-    DO(base_alloc(&f.A, (p + q) * (p + q) + 1, sizeof *f.A, err));
-    DO(base_alloc(&work, most * most + p * q + 1, sizeof *work, err));
+    TRY(find_learned(map, count, learned, err));
+    TRY(memory_rows(map, &E, err));
+    SCRATCH(double, D, p *q + 1);
+    SCRATCH(double, A, (p + q) * (p + q) + 1);
+    SCRATCH(double, work, most *most + p * q + 1);
+    struct pencil f = {.p = limit->p.rows, .q = limit->q.rows, .D = D, .A = A};
     fill_pencil(map, array_all(&E), &f, work);
-    DO(solve_pencil(map, &f, stop, count, values, err));
-done:
-    free(f.D);
-    free(f.A);
-    return code;
+    return solve_pencil(map, &f, stop, count, values, err);
 }

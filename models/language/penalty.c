@@ -70,20 +70,15 @@ static void mean_square_forward(struct net *net, struct node *v) {
     }
 }
 
-static const struct operation operation_mean = {.name = "mean",
-                                                .rule_of = "penalty",
-                                                .constants =
-                                                    CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
-                                                .forward = mean_forward,
-                                                .back = &operation_penalty_back,
-                                                .traits = OP_ACROSS_INPUTS | OP_STARTS_BACKWARD},
-                              operation_mean_square = {
-                                  .name = "mean_square",
-                                  .rule_of = "penalty",
-                                  .constants = CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
-                                  .forward = mean_square_forward,
-                                  .back = &operation_penalty_back,
-                                  .traits = OP_ACROSS_INPUTS | OP_STARTS_BACKWARD};
+#define PENALTY(called, run)                                                                       \
+    {                                                                                              \
+        .name = called, .rule_of = "penalty",                                                      \
+        .constants = CONSTANTS(CONSTANT("c", FIELD_REAL, factor)), .forward = run,                 \
+        .back = &operation_penalty_back, .traits = OP_ACROSS_INPUTS | OP_STARTS_BACKWARD           \
+    }
+
+static const struct operation operation_mean = PENALTY("mean", mean_forward),
+                              operation_mean_square = PENALTY("mean_square", mean_square_forward);
 
 void program_penalty_mean(struct program *p, struct value s, double c, bool square,
                           const char *name, const char *about, const char *equation) {

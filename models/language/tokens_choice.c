@@ -95,29 +95,21 @@ static void choice_shape(struct program *p, struct node *node, struct population
         program_selects_rows(p, x, C, node->op == &operation_first_rows);
 }
 
+/* What both words have but for their names and what is said of them. */
+#define CHOICE                                                                                     \
+    .arguments = "x, C", .gives = "rows or numbers", .shape = choice_shape,                        \
+    .zeros = ZEROS_OF_TOKENS, .prepare = choice_prepare, .forward = choice_forward,                \
+    .constants = CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),                      \
+    .jumps = operation_always
+
 const struct operation
     operation_top_rows = {.name = "top_rows",
-                          .arguments = "x, C",
-                          .gives = "rows or numbers",
+                          CHOICE,
                           .doc = "a mask, at each site or of each number: 1 on the C tokens of an "
                                  "input with the largest x; "
-                                 "ties go to the first token; constant in the backward pass",
-                          .shape = choice_shape,
-                          .zeros = ZEROS_OF_TOKENS,
-                          .constants = CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),
-                          .prepare = choice_prepare,
-                          .forward = choice_forward,
-                          .jumps = operation_always},
+                                 "ties go to the first token; constant in the backward pass"},
     operation_first_rows = {.name = "first_rows",
-                            .arguments = "x, C",
-                            .gives = "rows or numbers",
+                            CHOICE,
                             .doc = "a mask, at each site or of each number: 1 on the first C "
                                    "tokens of an input whose x is "
-                                   "above 0; constant in the backward pass",
-                            .shape = choice_shape,
-                            .zeros = ZEROS_OF_TOKENS,
-                            .constants =
-                                CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),
-                            .prepare = choice_prepare,
-                            .forward = choice_forward,
-                            .jumps = operation_always};
+                                   "above 0; constant in the backward pass"};
