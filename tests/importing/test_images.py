@@ -136,8 +136,21 @@ class Padded(Small):
         return self.head(torch.tanh(x.mean((2, 3))))[:, 0]
 
 
+class Last(Small):
+    """Layers over channels, which it has last (ConvNeXt)."""
+
+    def __init__(self, N):
+        super().__init__(N)
+        self.wide, self.narrow = nn.Linear(N, 2 * N), nn.Linear(2 * N, N)
+
+    def forward(self, x):
+        x = torch.tanh(self.one(x))
+        y = self.narrow(F.gelu(self.wide(x.permute(0, 2, 3, 1)))).permute(0, 3, 1, 2)
+        return self.head((x + y).mean((2, 3)))[:, 0]
+
+
 MODULES = {one.__name__: one for one in (Patches, Unfolded, Vision, Whole, Convolutional, Small,
-                                         Checked, Largest, Padded)}
+                                         Checked, Largest, Padded, Last)}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -218,7 +218,12 @@ REFUSED = {
                   'padding_mode="zeros"'),
     "padded": (lambda m, x: F.pad(x, (0, 0, 1, 0), value=1.0)[:, 1:], "give value=0"),
     "bilinear": (lambda m, x: m.two(x, x), r"self.one\(x\) \* self.two\(x\)"),
-    "largest": (lambda m, x: F.max_pool1d(x.mT, 3, 1, 1).mT, "largest of places with padding"),
+    "largest": (lambda m, x: F.max_pool1d(x.mT, 2, 2, ceil_mode=True).mT.mean(1, True),
+                "ceil_mode; leave it out"),
+    "constants": (lambda m, x: x * (x @ torch.ones(x.shape[-1], 3)).sum(-1, True),
+                  "requires_grad=False"),
+    "smallest": (lambda m, x: x * m.head(x).topk(2, -1, largest=False).values.sum(-1, True),
+                 "smallest numbers are chosen; let each row choose by topk"),
     "of_inputs": (lambda m, x: x + x.amax((0, 1), True), "the largest along input and token"),
     "turned": (lambda m, x: F.avg_pool2d(x[:, None], 1)[:, 0], "turn none of them"),
     "numpy": (lambda m, x: x * torch.from_numpy(np.tanh(x.detach().numpy())),
@@ -246,3 +251,30 @@ def test_what_is_not_read_is_named_with_its_line(name):
     middle, words = REFUSED[name]
     sentence = refusal(lambda N: Stream(N, middle), modules.letters())
     assert re.search(words, sentence) and "test_strangers.py:" in sentence, sentence
+
+
+class Moving(Stream):
+    """Every call moves a bias that chooses, by the sign of the loads."""
+
+    def __init__(self, N):
+        super().__init__(N, self.chosen)
+        self.router = nn.Linear(N, modules.LETTERS, bias=False)
+        self.register_buffer("offset", torch.linspace(-1e-3, 1e-3, modules.LETTERS))
+
+    @staticmethod
+    def chosen(m, x):
+        scores = m.router(x).sigmoid()
+        which = (scores + m.offset).topk(2, -1).indices
+        with torch.no_grad():
+            load = F.one_hot(which, modules.LETTERS).sum((0, 1, 2)).double()
+            m.offset.add_(0.1 * torch.sign(load.mean() - load))
+        return x * scores.gather(-1, which).sum(-1, True)
+
+
+def test_a_buffer_is_what_it_was_before_a_call_moves_it():
+    sentence = refusal(Moving, modules.letters())
+    assert "in a second call" in sentence and "behind a step" in sentence, sentence
+
+
+def test_an_example_of_one_row_is_named():
+    assert "has one row" in refusal(modules.Transformer, modules.letters(1))

@@ -177,6 +177,8 @@ def divided(axis: Axis, inner) -> tuple[Axis, Axis]:
         raise Gap(f"an axis of {axis.size[0]} is divided by {inner[0]}")
     if axis.kind == "sites":
         raise TakeApart(how_divided(outer, inner), axis)
+    if axis.kind == "token":            # of an image, whose rows and columns have been one axis
+        return Axis("row", outer), Axis("column", tuple(inner))
     if axis.kind not in ("finite", "copy") or axis.segments:
         raise Gap(f"the axis of {axis.kind}s is divided")
     return dataclasses.replace(axis, size=outer), dataclasses.replace(axis, size=tuple(inner))
@@ -244,7 +246,8 @@ def fractions_of(ends, totals) -> tuple:
     """Where parts end, as fractions, which must be the same at both widths."""
     found = [tuple(Fraction(int(end[k]), int(totals[k])) for end in ends) for k in (0, 1)]
     if found[0] != found[1]:
-        raise Gap("parts whose shares of the sites go with the width")
+        raise Gap("parts whose shares of the sites go with the width; let all parts grow with it, "
+                  "or give one of fixed size a layer of its own")
     return found[0]
 
 

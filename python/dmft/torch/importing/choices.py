@@ -19,7 +19,8 @@ from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.reductions import sum_of_dimensions
 from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
 
-NO_LARGEST = "the largest along {}; the largest of all tokens, one by one, is read of rows"
+NO_LARGEST = "the largest along {}, where a program has that of the numbers of a row, and of all " \
+    "tokens that of rows"
 
 
 @dataclasses.dataclass(eq=False)
@@ -93,7 +94,8 @@ def chosen(read, x: Tensor, dim: int, size) -> list[Tensor]:
     x, builder = read.expressions(x).merged(dim), read.builder
     axes = x.dims[dim]
     if [axis.kind for axis in axes] == ["input"]:
-        raise Gap("the largest of all inputs, whose number may be any in a program")
+        raise Gap("the largest of all inputs, whose number may be any in a program; let each input "
+                  "choose its experts, topk(.., -1)")
     if len(axes) != 1 or axes[0].kind not in ("finite", "sites"):
         raise Gap(NO_LARGEST.format(" and ".join(axis.kind for axis in axes)))
     if axes[0].kind == "sites":

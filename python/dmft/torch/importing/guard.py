@@ -197,7 +197,8 @@ def refused(worst: str, value: float) -> InputError:
 
 def _why(worst: str) -> str:
     if worst == AGAIN:
-        return "it remembers earlier calls, as in a buffer that every call changes"
+        return "it remembers earlier calls, as in a buffer that every call changes; let your " \
+            "loop change it behind a step, and not forward"
     if worst in ("output", OTHER):
         return "a branch on data, an expert that the example never chose, or a number that is no " \
             "power of the width"

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from dmft.errors import InputError
+from dmft.torch.importing.advice import advised
 from dmft.torch.importing.axes import (Axis, Cut, MoreTokens, Piece, cells_shape, expand,
                                        finite, sites_of, units_of)
 from dmft.torch.importing.expressions import Builder, Gap, Leaf, Population
@@ -235,6 +236,7 @@ class Reading:
                 "it is used in a way that an import does not know; write it otherwise"
             shapes = " and ".join(str(list(one.shape)) for one in _flat(step.arguments)
                                   if isinstance(one, torch.Tensor))
+            gap = advised(str(gap), HANDLERS[name] if name in HANDLERS else None)
             return Missing(f"{step.operation} of {shapes or 'numbers'}: {gap}{tidy(step.place)}")
 
     @staticmethod

@@ -327,6 +327,8 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
     recorder.unknown.update(id(one) for one in [*parameters.values(), x])
 
     def pure(tensors, given):
+        tensors = {name: one if name in parameters else one.clone()     # as before any writing
+                   for name, one in tensors.items()}
         with _put(module, tensors):
             with doubles():
                 found, terms = first_output(output(module, given) if output else module(given))

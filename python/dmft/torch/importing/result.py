@@ -17,7 +17,7 @@ from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.factors import Factors, growing_places, leaves_of
 from dmft.torch.importing.builds import Builds
 from dmft.torch.importing.few import import_of_few, looped
-from dmft.torch.importing.guard import (differences, fresh, refused, same_buffers,
+from dmft.torch.importing.guard import (AGAIN, differences, fresh, refused, same_buffers,
                                         worst_of)
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
@@ -371,7 +371,13 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), c
         return import_of_few(build, example, widths, counts,
                              {"output": output, "ignore": ignore, "check": check})
     builds = Builds(build, widths, [ignore] if isinstance(ignore, str) else ignore)
-    found = Imported(builds, example_of(example), output)
+    try:
+        found = Imported(builds, example_of(example), output)
+    except InputError as error:
+        if isinstance(example, torch.Tensor) and example.dim() > 1 and len(example) == 1:
+            raise InputError(f"{error.sentence}; the example has one row, which is not told from "
+                             "other axes of one: give two or more") from error
+        raise
     if found.means:
         warnings.warn("random numbers that are no normals have their means in the network, with "
                       "which dropout and jitter do nothing, as if set to 0: "
@@ -380,6 +386,8 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), c
     worst = worst_of(found.differences)
     if found.differences["output"] > AGREES and not math.isnan(found.difference):
         worst = "output"                # gradients differ, too, where outputs do
+    if found.differences[AGAIN] > AGREES:
+        worst = AGAIN                   # by which all else differs, too
     if check and not found.difference <= AGREES:
         raise refused(worst, found.differences[worst])
     return found

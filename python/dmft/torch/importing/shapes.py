@@ -258,9 +258,12 @@ def cat(read, tensors, dim=0):
             sizes.append(None)
             parts.append(np.expand_dims(one.cells, place))
         else:
-            raise Gap(SINKS if kinds == ["source"] else f"axes of {' and '.join(kinds)} are joined")
+            raise Gap(SINKS if kinds == ["source"] else f"axes of {' and '.join(kinds)} are joined"
+                      + "; tokens of the module's own go before rows of numbers [P, n, D], and not "
+                      "before letters" * (kinds == ["token"]))
     if None in sizes and any(size is not None for size in sizes):
-        raise Gap("sites and single numbers are joined")
+        raise Gap("sites and single numbers are joined; read each by a layer of its own, and add "
+                  "what these give, as Linear(N, n)(h) + Linear(D, n)(x)")
     axes = (finite(len(sizes)),) if sizes[0] is None else (*parts_axes(sizes), *turns)
     dims = list(made[0].dims)
     dims[dim] = axes
