@@ -86,7 +86,7 @@ def test_a_branch_that_no_matrix_carries_is_said_with_its_line():
 
 
 class Listed(modules.Mixture):
-    """Experts that are a list of matrices, and no modules."""
+    """Experts in a list that are not alike: each is divided by its number."""
 
     def __init__(self, N, M):
         super().__init__(N, M)
@@ -94,7 +94,8 @@ class Listed(modules.Mixture):
 
     def mix(self, x):
         gates = self.router(x).sigmoid()
-        return sum(gates[:, k, None] * (x @ up).tanh() for k, up in enumerate(self.up))
+        return sum(gates[:, k, None] * (x @ up).tanh() / (1 + k)
+                   for k, up in enumerate(self.up))
 
 
 NOT_COUNTED = {
