@@ -299,7 +299,8 @@ TEST(rows_that_are_not_0) {
     for (size_t k = 0; k < 4; k++)
         values[(k + 1) * sites - 1] = numbers[k];
     REAL_BACKEND.put(array_all(&x), values);
-    ASK(rows_find_live(array_all(&x), live, err));
+    struct rows all = array_all(&x);
+    ASK(rows_find_live(&all, 1, live, err));
     for (int k = 0; k < 4; k++)
         assert_int_equal(live[k], numbers[k] != 0);
 }

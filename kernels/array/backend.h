@@ -165,6 +165,7 @@ struct distant {
     void (*hold)(bool begin);  /* NULL: numbers come at once */
     void (*later)(bool begin); /* NULL as well */
     void (*arrive)(const double *numbers, size_t count);
+    int (*tell)(struct err *err); /* sync, of what waits have seen: it waits for nothing */
     void (*low_rank)(struct rows y, double beta, double scale, struct rows x, struct rows b,
                      struct rows a, double *C, bool wanted);
     /* Rows v become what is left of them beside the orthonormal base, orthonormal, each with those
@@ -216,9 +217,10 @@ static inline void backend_arrive(const struct backend *backend, const double *n
     if (backend->distant)
         backend->distant->arrive(numbers, count);
 }
-/* sync, except on a device, which tells of failures when it is next waited for. */
+/* sync, except on a device, which tells of what it has failed in until it was last waited for, and
+ * so of all that has come from it. */
 static inline int backend_check(const struct backend *backend, struct err *err) {
-    return backend->distant ? CODE_OK : backend->sync(err);
+    return backend->distant ? backend->distant->tell(err) : backend->sync(err);
 }
 /* code, or where that is CODE_NUMERICAL and an operation has failed before, what sync says: the
  * numbers were those of the failure. */
@@ -281,8 +283,8 @@ void rows_low_rank(struct rows y, double beta, double scale, struct rows x, stru
 void rows_take(struct rows x, const int *which, struct rows out);
 void rows_spread(struct rows x, const int *which, int count);
 void rows_add_at(struct rows x, const int *which, struct rows y);
-/* Finds which rows have a number that is not 0: live [x.count]. */
-int rows_find_live(struct rows x, bool *live, struct err *err);
+/* Finds which rows have a number that is not 0, list after list: live [all of them]. */
+int rows_find_live(const struct rows *list, int count, bool *live, struct err *err);
 void rows_scale(double factor, struct rows x);                     /* x *= factor */
 void rows_add_scaled(double factor, struct rows x, struct rows y); /* y += factor x */
 void rows_poison(struct rows x);                                   /* x = NaN */

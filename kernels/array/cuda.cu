@@ -121,16 +121,21 @@ static void cuda_get(struct rows rows, double *host) {
     device_hold(false);
 }
 
+static int cuda_tell(struct err *err) {
+    return device_failure(true, err);
+}
+
 static int cuda_sync(struct err *err) {
     if (device_ready())
         device_sync("sync");
-    return device_failure(true, err);
+    return cuda_tell(err);
 }
 
 template <class real>
 static constexpr struct distant far_away = {device_hold,
                                             device_later,
                                             device_arrive,
+                                            cuda_tell,
                                             cuda_products<real>::low_rank,
                                             cuda_products<real>::straighten,
                                             cuda_sites<real>::take};

@@ -161,7 +161,7 @@ bool device_wait(const char *where) {
 static bool make_room(size_t count, const char *where) {
     if (self.put + self.taken + count <= self.size)
         return true;
-    if (!device_wait(where))
+    if (self.put + self.taken && !device_wait(where))
         return false;
     if (count > self.size) {
         size_t size = count > STAGING ? count : STAGING;

@@ -47,7 +47,7 @@ static void finite_free(struct map *map) {
 static int find_live(struct rows rows, int *live, int *found, struct err *err) {
     FREED(base_free) bool *is_live = NULL;
     TRY(base_alloc_unset(&is_live, (size_t)rows.count, sizeof *is_live, err));
-    TRY(rows_find_live(rows, is_live, err));
+    TRY(rows_find_live(&rows, 1, is_live, err));
     *found = 0;
     for (int mu = 0; mu < rows.count; mu++)
         if (is_live[mu])

@@ -326,6 +326,8 @@ int net_evaluate(struct net *net, const struct loss *loss, const double *y, stru
     net_load_batch(net);
     TRY(program_look_ahead(net, err));
     TRY(program_forward(net, err));
+    if (net->ask)
+        TRY(net->ask(net->asks_for, net, err));
     if (!behind)
         TRY(find_loss(net, loss, y, err));
     int code = program_backward(net, err);

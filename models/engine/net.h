@@ -258,6 +258,10 @@ struct net {
     struct net_setup setup;
     struct companions companions; /* of rows, for responses: setup.backend is theirs */
     struct program *program;
+    /* NULL, or what net_evaluate calls behind the forward pass, for whoever measures: what it asks
+     * a device for comes with what the backward pass waits for. */
+    int (*ask)(void *asks_for, const struct net *net, struct err *err);
+    void *asks_for;
     NET_LIST(struct population *) populations;
     NET_LIST(struct map *) maps;
     NET_LIST(struct thin *) thins;

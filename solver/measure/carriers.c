@@ -7,7 +7,7 @@ int carriers_rows(const struct array *array) {
     return rows < 1 ? 1 : rows < MOST_ROWS ? (int)rows : MOST_ROWS;
 }
 
-/* <x^2> and <x^4> of each row, which come with the end of a hold. A few rows at a time. */
+/* <x^2> and <x^4> of each row, a few rows at a time. */
 static int find_moments(struct rows x, double *second, double *fourth, struct err *err) {
     const struct backend *backend = x.array->backend;
     FREED(array_free) struct array squares = {0};
@@ -35,32 +35,34 @@ static bool is_carried(const struct kernel *kernel) {
     return !kernel->gradient && !kernel->for_all_inputs && !kernel->as_it_is;
 }
 
+/* Second moments, and behind them the fourth, kernel by kernel. */
+static int ask(const struct measuring *m, struct err *err) {
+    double *room = m->room;
+    for (int k = 0; k < m->net->kernels.count; k++) {
+        struct rows x = m->net->kernels.item[k].rows;
+        if (!is_carried(&m->net->kernels.item[k]))
+            continue;
+        TRY(find_moments(x, room, room + x.count, err));
+        room += 2 * x.count;
+    }
+    return CODE_OK;
+}
+
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
-    const struct net *net = m->net;
-    const struct kernel *kernel = net->kernels.item;
-    int rows = 0, first = 0, code = CODE_OK;
+    const double *room = m->room;
+    (void)err;
     *out[0] = INFINITY;
-    for (int k = 0; k < net->kernels.count; k++)
-        rows += is_carried(&kernel[k]) ? kernel[k].rows.count : 0;
-    SCRATCH(double, second, 2 * (size_t)rows);
-    double *fourth = second + rows;
-    backend_hold(net->setup.backend, true);
-    for (int k = 0; k < net->kernels.count; k++)
-        if (is_carried(&kernel[k])) {
-            DO(find_moments(kernel[k].rows, second + first, fourth + first, err));
-            first += kernel[k].rows.count;
-        }
-    backend_hold(net->setup.backend, false);
-    for (int k = 0, n = 0; k < net->kernels.count; k++)
-        if (is_carried(&kernel[k])) {
-            double S = (double)kernel[k].rows.array->sites;
-            *out[0] = S < *out[0] ? S : *out[0];
-            for (int end = n + kernel[k].rows.count; n < end; n++)
-                keep_fewest(S, second[n], fourth[n], out[0]);
-        }
-done:
-    backend_hold(net->setup.backend, false);
-    return code;
+    for (int k = 0; k < m->net->kernels.count; k++) {
+        struct rows x = m->net->kernels.item[k].rows;
+        double S = (double)x.array->sites;
+        if (!is_carried(&m->net->kernels.item[k]))
+            continue;
+        *out[0] = S < *out[0] ? S : *out[0];
+        for (int n = 0; n < x.count; n++)
+            keep_fewest(S, room[n], room[x.count + n], out[0]);
+        room += 2 * x.count;
+    }
+    return CODE_OK;
 }
 
 int carriers_declare(const struct declaring *d, struct err *err) {
@@ -69,11 +71,13 @@ int carriers_declare(const struct declaring *d, struct err *err) {
         .about = "sites that carry a feature kernel x, of the one and the input with fewest",
         .equation = "number of sites times <x^2>^2 / <x^4>",
         .computation = true};
-    bool some = false;
+    size_t rows = 0;
     for (int k = 0; k < d->net->kernels.count; k++)
-        some = some || is_carried(&d->net->kernels.item[k]);
-    if (d->net->setup.N || !d->config->output.kernels || !some)
+        rows +=
+            is_carried(&d->net->kernels.item[k]) ? (size_t)d->net->kernels.item[k].rows.count : 0;
+    if (d->net->setup.N || !d->config->output.kernels || !rows)
         return CODE_OK;
     TRY(record_fill_by(d->record, fill, 0, 1, err));
+    record_ask_by(d->record, ask, 2 * rows, true);
     return series_add(d, 0, carriers, err, "carriers");
 }

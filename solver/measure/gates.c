@@ -4,40 +4,43 @@
 
 enum { PARTICIPATION, LARGEST, TOP, GATE_SERIES };
 
-/* Averages over experts; the largest and the top 1 % through masks. Between whole numbers of
- * experts the share of the latter is that of the smaller number, and of the next expert a part. */
-static int fill(const struct measuring *m, double *const *out, struct err *err) {
+enum { MEAN, SQUARE, FIRST, NEXT, WHOLE, NUMBERS }; /* of each input */
+
+/* Averages over experts; the largest and the top 1 % through masks. */
+static int ask(const struct measuring *m, struct err *err) {
     const struct backend *backend = m->net->setup.backend;
     struct rows phi = m->net->gates.rows;
-    int P = phi.count, code = CODE_OK;
-    size_t experts = phi.array->sites, whole = experts / 100;
-    double part = (double)(experts % 100) / 100;
+    size_t experts = phi.array->sites,
+           most[NUMBERS] = {[FIRST] = 1, [NEXT] = experts / 100 + 1, [WHOLE] = experts / 100};
     FREED(array_free) struct array scratch = {0};
-    SCRATCH(double, mean, 2 * (size_t)P);
-    DO(array_init(&scratch, backend, experts, phi.array->group, P, err));
+    TRY(array_init(&scratch, backend, experts, phi.array->group, phi.count, err));
     struct rows mask = array_all(&scratch);
-    double *next = mean + P;
-    backend_hold(backend, true);
-    backend->averages(phi, (struct rows){0}, mean);
-    backend->averages(phi, phi, out[PARTICIPATION]);
-    DO(backend->top(phi, 1, mask, err));
-    backend->averages(phi, mask, out[LARGEST]);
-    DO(backend->top(phi, whole + 1, mask, err));
-    backend->averages(phi, mask, next);
-    memset(out[TOP], 0, (size_t)P * sizeof *out[TOP]);
-    if (whole) {
-        DO(backend->top(phi, whole, mask, err));
-        backend->averages(phi, mask, out[TOP]);
-    }
-    backend_hold(backend, false);
+    backend->averages(phi, (struct rows){0}, m->room + MEAN * phi.count);
+    backend->averages(phi, phi, m->room + SQUARE * phi.count);
+    memset(m->room + WHOLE * phi.count, 0, (size_t)phi.count * sizeof *m->room);
+    for (int k = FIRST; k < NUMBERS; k++)
+        if (most[k]) {
+            TRY(backend->top(phi, most[k], mask, err));
+            backend->averages(phi, mask, m->room + k * phi.count);
+        }
+    return CODE_OK;
+}
+
+/* Between whole numbers of experts the share of the top 1 % is that of the smaller number, and of
+ * the next expert a part. */
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
+    int P = m->net->gates.rows.count;
+    size_t experts = m->net->gates.rows.array->sites;
+    double part = (double)(experts % 100) / 100;
+    (void)err;
     for (int mu = 0; mu < P; mu++) {
-        out[PARTICIPATION][mu] = mean[mu] * mean[mu] / out[PARTICIPATION][mu];
-        out[LARGEST][mu] *= (double)experts / mean[mu];
-        out[TOP][mu] = (out[TOP][mu] + part * (next[mu] - out[TOP][mu])) / mean[mu];
+        const double *of = m->room + mu;
+        double mean = of[MEAN * P], whole = of[WHOLE * P];
+        out[PARTICIPATION][mu] = mean * mean / of[SQUARE * P];
+        out[LARGEST][mu] = of[FIRST * P] * ((double)experts / mean);
+        out[TOP][mu] = (whole + part * (of[NEXT * P] - whole)) / mean;
     }
-done:
-    backend_hold(backend, false);
-    return code;
+    return CODE_OK;
 }
 
 /* Extremes have no normal errors. */
@@ -61,6 +64,7 @@ int gates_declare(const struct declaring *d, struct err *err) {
     if (!d->net->gates.present)
         return CODE_OK;
     TRY(record_fill_by(d->record, fill, 0, GATE_SERIES, err));
+    record_ask_by(d->record, ask, NUMBERS * rows, true);
     for (int k = 0; k < GATE_SERIES; k++) {
         struct series one = series[k];
         one.dims = rows > P ? "t mu token" : "t mu";

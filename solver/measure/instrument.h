@@ -18,6 +18,7 @@ struct measuring {
     struct record *record;
     struct observer *observer; /* with what instruments keep from time to time */
     int run, t, item;          /* item: what the function that fills was given with its series */
+    double *room;              /* what was asked for (record_ask) */
 };
 
 /* A record whose series are declared, for one kind of net. */

@@ -13,44 +13,53 @@ static int refuse_nan(const char *name, const double *value, size_t count, struc
     return CODE_OK;
 }
 
+/* Asks for the products of the rows of all times so far with those of now. */
+static int ask_full(const struct measuring *m, struct err *err) {
+    struct array *past = &m->observer->history.rows[m->item];
+    struct rows now = m->net->kernels.item[m->item].rows, added;
+    TRY(array_append(past, now.count, &added, err));
+    rows_copy(now, added);
+    past->backend->dots(array_all(past), added, m->room);
+    return CODE_OK;
+}
+
 /* Row t of K[t][mu][s][nu] for s <= t, and its mirror K[s][nu][t][mu]. */
 static int fill_full(const struct measuring *m, double *const *out, struct err *err) {
     const struct kernel *kernel = &m->net->kernels.item[m->item];
-    struct kernel_history *history = &m->observer->history;
-    struct array *past = &history->rows[m->item];
-    struct rows now = kernel->rows, added;
-    size_t T = (size_t)m->record->T, P = (size_t)now.count, t = (size_t)m->t, n = (t + 1) * P;
+    size_t T = (size_t)m->record->T, P = (size_t)kernel->rows.count, t = (size_t)m->t,
+           n = (t + 1) * P;
     double *K = out[0] - t * P * T * P; /* of time 0 */
-    TRY(array_append(past, now.count, &added, err));
-    rows_copy(now, added);
-    past->backend->dots(array_all(past), added, history->products);
     for (size_t mu = 0; mu < P; mu++)
         for (size_t k = 0; k < n; k++) {
-            double value = kernel->scale * history->products[k * P + mu];
+            double value = kernel->scale * m->room[k * P + mu];
             K[(t * P + mu) * T * P + k] = value;
             K[k * T * P + t * P + mu] = value;
         }
-    return refuse_nan(kernel->name, history->products, n * P, err);
+    return refuse_nan(kernel->name, m->room, n * P, err);
 }
 
 enum { DIAGONAL, EQUAL };
 
+static int ask_one_time(const struct measuring *m, struct err *err) {
+    struct rows now = m->net->kernels.item[m->item].rows;
+    (void)err;
+    m->net->setup.backend->averages(now, now, m->room);
+    if (m->config->output.kernels == KERNELS_EQUAL)
+        m->net->setup.backend->dots(now, now, m->room + now.count);
+    return CODE_OK;
+}
+
 static int fill_one_time(const struct measuring *m, double *const *out, struct err *err) {
     const struct kernel *kernel = &m->net->kernels.item[m->item];
-    struct rows now = kernel->rows;
-    size_t P = (size_t)now.count;
+    size_t P = (size_t)kernel->rows.count;
     char name[SERIES_NAME];
     kernel_series_name(name, m->net, kernel);
     strcat(name, "_diag");
-    m->net->setup.backend->averages(now, now, out[DIAGONAL]);
     for (size_t mu = 0; mu < P; mu++)
-        out[DIAGONAL][mu] *= kernel->scale;
+        out[DIAGONAL][mu] = kernel->scale * m->room[mu];
     TRY(refuse_nan(name, out[DIAGONAL], P, err));
-    if (!out[EQUAL])
-        return CODE_OK;
-    m->net->setup.backend->dots(now, now, out[EQUAL]);
-    for (size_t k = 0; k < P * P; k++)
-        out[EQUAL][k] *= kernel->scale;
+    for (size_t k = 0; k < P * P && out[EQUAL]; k++)
+        out[EQUAL][k] = kernel->scale * m->room[P + k];
     return CODE_OK;
 }
 
@@ -127,12 +136,16 @@ int kernel_series_declare(const struct declaring *d, struct err *err) {
     for (int k = 0; k < d->net->kernels.count && kernels; k++) {
         const struct kernel *kernel = &d->net->kernels.item[k];
         const char *term = term_of(d->net, kernel->gradient);
+        size_t rows = (size_t)kernel->rows.count;
         if (kernels == KERNELS_FULL) {
             TRY(record_fill_by(d->record, fill_full, k, 1, err));
+            record_ask_by(d->record, ask_full, (size_t)d->record->T * rows * rows, false);
             TRY(kernel_series_add(d, kernel, term, 0, "", err));
             TRY(expert_kernels_declare(d, k, err));
         }
         TRY(record_fill_by(d->record, fill_one_time, k, 2, err));
+        record_ask_by(d->record, ask_one_time, rows * (kernels == KERNELS_EQUAL ? 1 + rows : 1),
+                      !kernel->gradient);
         TRY(kernel_series_add(d, kernel, term, DIAGONAL, "_diag", err));
         if (kernels == KERNELS_EQUAL)
             TRY(kernel_series_add(d, kernel, term, EQUAL, "_equal", err));
@@ -143,13 +156,11 @@ int kernel_series_declare(const struct declaring *d, struct err *err) {
 /* --- what full kernels remember -------------------------------------------------------------- */
 
 int kernel_history_init(struct kernel_history *history, const struct config *config,
-                        const struct net *net, int T, struct err *err) {
+                        const struct net *net, struct err *err) {
     const struct backend *backend = profile_backend(config_backend(config, net->setup.N));
-    size_t R = (size_t)net->batch.rows, C = (size_t)net->setup.data.C, most = R > C ? R : C;
     *history = (struct kernel_history){0};
     if (config->output.kernels != KERNELS_FULL)
         return CODE_OK;
-    TRY(base_alloc(&history->products, (size_t)T * most * most, sizeof *history->products, err));
     TRY(base_alloc(&history->rows, (size_t)net->kernels.count, sizeof *history->rows, err));
     history->kernels = net->kernels.count;
     for (int k = 0; k < net->kernels.count; k++) {
@@ -170,7 +181,6 @@ void kernel_history_free(struct kernel_history *history) {
     for (int k = 0; k < history->kernels; k++)
         array_free(&history->rows[k]);
     free(history->rows);
-    free(history->products);
     *history = (struct kernel_history){0};
 }
 

@@ -17,10 +17,9 @@ int kernel_series_add_numbers(const struct declaring *d, const struct numbers *n
 struct kernel_history {
     struct array *rows; /* [kernels], each [T * P] or [T] */
     int kernels;
-    double *products; /* scratch */
 };
 int kernel_history_init(struct kernel_history *history, const struct config *config,
-                        const struct net *net, int T, struct err *err);
+                        const struct net *net, struct err *err);
 int kernel_history_archive(struct kernel_history *history, struct archive *archive,
                            struct err *err);
 void kernel_history_free(struct kernel_history *history); /* accepts a zeroed struct */

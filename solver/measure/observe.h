@@ -21,6 +21,8 @@ struct observer {
     struct record *record;
     int run;
     double **out;                  /* [record->slots] of the filler at work */
+    double *room;                  /* of what fillers ask for: all of them, or one at a time */
+    bool asked;                    /* about the forward pass of the last evaluation */
     struct kernel_history history; /* with full kernels */
     struct coordinate coordinate;
     struct gradients gradients; /* of the time that is being measured, and ... */
@@ -28,6 +30,8 @@ struct observer {
 };
 int observer_init(struct observer *observer, const struct config *config, const double *y,
                   struct record *record, int run, const struct net *net, struct err *err);
+/* For net->ask. */
+int observer_ask(void *observer, const struct net *net, struct err *err);
 /* After net_evaluate at time t; all values of that time go into the record. The net stays as it is.
  */
 int observer_measure(struct observer *observer, struct net *net, int t, struct err *err);

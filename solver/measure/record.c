@@ -45,9 +45,16 @@ int record_fill_by(struct record *record, record_fill *fill, int item, int slots
     struct filler *added = base_grow(&record->filler, &record->fillers, sizeof *added, err);
     if (!added)
         return err->code;
-    *added = (struct filler){fill, item, first, 0};
+    *added = (struct filler){.fill = fill, .item = item, .first = first};
     record->slots = slots > record->slots ? slots : record->slots;
     return CODE_OK;
+}
+
+void record_ask_by(struct record *record, record_ask *ask, size_t room, bool forward) {
+    struct filler *last = &record->filler[record->fillers - 1];
+    last->ask = ask;
+    last->room = room;
+    last->forward = forward;
 }
 
 /* Sets size and allocates values, NaN. */

@@ -72,8 +72,13 @@ struct series_text {
  * [slots]: where the series of this slot goes, NULL where there is none. */
 struct measuring; /* instrument.h */
 typedef int record_fill(const struct measuring *m, double *const *out, struct err *err);
+/* Asks for numbers of the rows of a net, which come into m->room before the series are filled. */
+typedef int record_ask(const struct measuring *m, struct err *err);
 struct filler {
     record_fill *fill;
+    record_ask *ask; /* NULL: it fills at once */
+    size_t room;     /* numbers; of those of a device each filler has its own place */
+    bool forward;    /* it asks about rows of the forward pass alone */
     int item;
     int first, count; /* of its series in the record */
 };
@@ -114,6 +119,8 @@ int record_init(struct record *record, int runs, int T, struct err *err);
 /* The series that are added from here on, until the next call, are filled by this function, which
  * is given so many slots. */
 int record_fill_by(struct record *record, record_fill *fill, int item, int slots, struct err *err);
+/* That function finds in m->room what this one has asked for, `room` numbers. */
+void record_ask_by(struct record *record, record_ask *ask, size_t room, bool forward);
 /* Adds a series (values NaN), whose strings must outlive the record. shape[0] becomes the number of
  * its times. CODE_INPUT where there is a series of this name. */
 int record_add(struct record *record, struct series series, struct err *err);

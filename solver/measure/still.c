@@ -4,28 +4,31 @@
 #include "models/parts/router.h"
 
 /* Whether rows have no entry but 0; of no rows: they have one. */
-static int are_zero(struct rows x, bool *zero, struct err *err) {
-    *zero = x.count > 0;
-    if (!x.count)
-        return CODE_OK;
-    SCRATCH(bool, live, (size_t)x.count);
-    TRY(rows_find_live(x, live, err));
-    for (int k = 0; k < x.count; k++)
-        *zero = *zero && !live[k];
+static int find_zero(const struct rows *rows, int count, bool *zero, struct err *err) {
+    FREED(base_free) bool *live = NULL;
+    size_t all = 0;
+    for (int i = 0; i < count; i++)
+        all += (size_t)rows[i].count;
+    TRY(base_alloc(&live, all, sizeof *live, err));
+    TRY(rows_find_live(rows, count, live, err));
+    const bool *next = live;
+    for (int i = 0; i < count; i++) {
+        zero[i] = rows[i].count > 0;
+        for (int k = 0; k < rows[i].count; k++)
+            zero[i] &= !*next++;
+    }
     return CODE_OK;
 }
 
-/* Whether a matrix has read rows of 0 alone. A limit that learns from their coordinates keeps
- * these, and has other rows in the place of the rows by now. */
-static int reads_zero(const struct net *net, const struct map *map, bool *zero, struct err *err) {
-    if (net_keeps_rows(net, map))
-        return are_zero(map->x, zero, err);
+/* Whether a limit that learns from the coordinates of the rows that its matrix has read has found 0
+ * alone: it has other rows in their place by now. */
+static bool coordinates_are_zero(const struct map *map) {
     const struct limit_state *limit = limit_of(map);
     size_t count = (size_t)map->x.count * (size_t)limit->q_count;
-    *zero = map->x.count > 0;
-    for (size_t k = 0; k < count && *zero; k++)
-        *zero = limit->x_q[k] == 0;
-    return CODE_OK;
+    bool zero = map->x.count > 0;
+    for (size_t k = 0; k < count && zero; k++)
+        zero = limit->x_q[k] == 0;
+    return zero;
 }
 
 static bool numbers_are_zero(const struct parameter *p) {
@@ -61,37 +64,49 @@ static bool makes_one_gate(const struct program *p, const struct node *from) {
     return false;
 }
 
-static int judge_parameter(const struct net *net, const struct parameter *p, double *why,
-                           struct err *err) {
+/* Rows that judge a parameter: those that it learns with, and those that its matrix has read. */
+enum { ROWS_BACK, ROWS_READ, ROWS };
+
+static void rows_of_parameter(const struct net *net, const struct parameter *p, struct rows *rows) {
+    rows[ROWS_BACK] = p->y;
+    if (p->map && net_keeps_rows(net, p->map))
+        rows[ROWS_READ] = p->map->x;
+}
+
+static double judge_parameter(const struct net *net, const struct parameter *p, const bool *zero) {
     const struct node *v = node_of_parameter(net->program, p);
-    bool read = false, back = false;
-    *why = STILL_MOVES;
+    bool read = zero[ROWS_READ], back = zero[ROWS_BACK];
     if (!v)
-        return CODE_OK;
-    if (p->map) {
-        TRY(reads_zero(net, p->map, &read, err));
-        TRY(are_zero(p->y, &back, err));
-    } else if (!v->on && p->A) {
-        back = numbers_are_zero(p);
-        TRY(are_zero(p->y, &read, err));
-    } else
-        TRY(are_zero(p->y, v->on ? &back : &read, err));
+        return STILL_MOVES;
+    if (p->map)
+        read = net_keeps_rows(net, p->map) ? read : coordinates_are_zero(p->map);
+    else if (!v->on) {
+        read = back;
+        back = p->A && numbers_are_zero(p);
+    }
     if (back)
-        *why = !v->on && makes_one_gate(net->program, v) ? STILL_ONE_GATE : STILL_UNANSWERED;
-    else if (read)
-        *why = STILL_READS_NOTHING;
-    return CODE_OK;
+        return !v->on && makes_one_gate(net->program, v) ? STILL_ONE_GATE : STILL_UNANSWERED;
+    return read ? STILL_READS_NOTHING : STILL_MOVES;
 }
 
 /* What has moved once is not looked at again. */
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct series *series = record_find(m->record, STILL_SERIES);
     const double *before = m->t ? record_at(m->record, series, m->run, m->t - 1) : NULL;
-    for (int i = 0; i < m->net->parameters.count; i++) {
-        out[0][i] = STILL_MOVES;
+    const struct parameter *p = m->net->parameters.item;
+    int count = m->net->parameters.count;
+    FREED(base_free) struct rows *rows = NULL;
+    FREED(base_free) bool *zero = NULL;
+    TRY(base_alloc(&rows, ROWS * (size_t)count, sizeof *rows, err));
+    TRY(base_alloc(&zero, ROWS * (size_t)count, sizeof *zero, err));
+    for (int i = 0; i < count; i++)
         if (!before || before[i] != STILL_MOVES)
-            TRY(judge_parameter(m->net, &m->net->parameters.item[i], &out[0][i], err));
-    }
+            rows_of_parameter(m->net, &p[i], rows + ROWS * i);
+    TRY(find_zero(rows, ROWS * count, zero, err));
+    for (int i = 0; i < count; i++)
+        out[0][i] = before && before[i] == STILL_MOVES
+                        ? STILL_MOVES
+                        : judge_parameter(m->net, &p[i], zero + ROWS * i);
     return CODE_OK;
 }
 

@@ -224,6 +224,8 @@ static int one_run(const struct ensemble *e, struct err *err) {
     DO(net_init(&net, &setup, err));
     DO(batch_init(&batch, training, run->data.P, err));
     DO(observer_init(&observer, &run->config, run->data.y, e->record, e->r, &net, err));
+    net.ask = observer_ask;
+    net.asks_for = &observer;
     DO(states_find(run, &state, err));
 #pragma omp critical(record)
     e->record->steps[e->r] = state.steps;
