@@ -94,7 +94,7 @@ static const struct {
     {"dmft-solve",
      QUIET,
      {"two.ini", "--solver.backend=cuda", "--reference.seeds=1", "--training.integrator=bs32"},
-     {500, 200, 40, 9, 99, 99, 0}},
+     {500, 200, 40, 9, 99, 80, 0}},
     /* A number that is none in what is measured alone ends no run. */
     {"dmft-solve",
      QUIET,

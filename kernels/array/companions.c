@@ -1,5 +1,6 @@
 /* The table of another backend, three times. */
 #include "kernels/array/companions.h"
+#include "kernels/array/operations.h"
 
 #include <stdlib.h>
 
@@ -83,79 +84,25 @@ static int resize(struct array *array, int capacity, struct err *err) {
     return CODE_OK;
 }
 
-static void put(struct rows rows, const double *host) {
-    for (int c = 0; c < copies_of(rows); c++)
-        inner_of(rows)->put(copy_of(rows, c), host);
+/* --- operations: on the main rows, and on companions where rows are written ------------------- */
+
+static struct coefficients main_coefficients(struct coefficients C) {
+    C.rows = rows_main(C.rows);
+    return C;
 }
 
-static void get(struct rows rows, double *host) {
-    inner_of(rows)->get(copy_of(rows, 0), host);
-}
-
-static void normals(struct rows rows, struct rng_stream stream) {
-    for (int c = 0; c < copies_of(rows); c++)
-        inner_of(rows)->normals(copy_of(rows, c), stream);
-}
-
-/* --- averages over sites: of the main rows --------------------------------------------------- */
-
-static void dots(struct rows a, struct rows b, double *C) {
-    inner_of(a)->dots(copy_of(a, 0), copy_of(b, 0), C);
-}
-
-static void averages(struct rows a, struct rows b, double *out) {
-    inner_of(a)->averages(copy_of(a, 0), copy_of(b, 0), out);
-}
+#define IN(rows) copy_of(rows, copy)
+#define OF(C) main_coefficients(C)
+#define HAND_ON(name, parameters, handed, rows, to, ...)                                           \
+    static void companions_##name parameters {                                                     \
+        for (int copy = 0; copy < copies_of(to); copy++)                                           \
+            inner_of(rows)->name handed;                                                           \
+    }
+BACKEND_OPERATIONS(HAND_ON)
 
 static void multiply_matrix(double scale, struct rows W, struct rows x, struct rows y) {
-    inner_of(x)->times(scale, copy_of(W, 0), copy_of(x, 0), copy_of(y, 0));
+    inner_of(x)->times(scale, rows_main(W), rows_main(x), rows_main(y));
     rows_follow(y);
-}
-
-/* --- site by site ---------------------------------------------------------------------------- */
-
-static void combine(struct rows y, double beta, const double *C, struct rows a) {
-    for (int c = 0; c < copies_of(y); c++)
-        inner_of(y)->combine(copy_of(y, c), beta, C, copy_of(a, c));
-}
-
-static void combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
-    C.rows = copy_of(C.rows, 0);
-    for (int c = 0; c < copies_of(y); c++)
-        inner_of(y)->combine_rows(copy_of(y, c), beta, C, copy_of(a, c));
-}
-
-static void add(const double *k, struct rows x, struct rows y) {
-    for (int c = 0; c < copies_of(y); c++)
-        inner_of(y)->add(k, copy_of(x, c), copy_of(y, c));
-}
-
-static void pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
-                      struct rows value, struct rows slope) {
-    int copies = copies_of(value.array ? value : slope);
-    for (int c = 0; c < copies; c++)
-        inner_of(x)->pointwise(fn, scale, shift, copy_of(x, c), copy_of(value, c),
-                               copy_of(slope, c));
-}
-
-static void multiply(struct rows a, struct rows b, struct rows y) {
-    for (int c = 0; c < copies_of(y); c++)
-        inner_of(y)->multiply(copy_of(a, c), copy_of(b, c), copy_of(y, c));
-}
-
-static void group_sum(struct rows x, struct rows y) {
-    for (int c = 0; c < copies_of(y); c++)
-        inner_of(y)->group_sum(copy_of(x, c), copy_of(y, c));
-}
-
-static void tile(struct rows x, struct rows y) {
-    for (int c = 0; c < copies_of(y); c++)
-        inner_of(y)->tile(copy_of(x, c), copy_of(y, c));
-}
-
-static void tile_mean(struct rows x, struct rows y) {
-    for (int c = 0; c < copies_of(y); c++)
-        inner_of(y)->tile_mean(copy_of(x, c), copy_of(y, c));
 }
 
 static int top(struct rows x, size_t K, struct rows mask, struct err *err) {
@@ -164,12 +111,7 @@ static int top(struct rows x, size_t K, struct rows mask, struct err *err) {
     return CODE_OK;
 }
 
-static void entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
-                    struct rows y) {
-    for (int c = 0; c < copies_of(y); c++)
-        inner_of(y)->entries(rule, copy_of(g, c), copy_of(m, c), copy_of(v, c), copy_of(y, c));
-}
-
+#define ENTER(name, ...) table->name = companions_##name;
 void companions_init(struct companions *companions, const struct backend *inner) {
     struct backend *table = &companions->table;
     *companions = (struct companions){.table = *inner};
@@ -177,21 +119,8 @@ void companions_init(struct companions *companions, const struct backend *inner)
     table->alloc = alloc;
     table->resize = resize;
     table->release = release;
-    table->put = put;
-    table->get = get;
-    table->normals = normals;
-    table->dots = dots;
-    table->averages = averages;
+    BACKEND_OPERATIONS(ENTER)
     table->is_live = NULL;
     table->times = multiply_matrix;
-    table->combine = combine;
-    table->combine_rows = combine_rows;
-    table->add = add;
-    table->pointwise = pointwise;
-    table->multiply = multiply;
-    table->group_sum = group_sum;
-    table->tile = tile;
-    table->tile_mean = tile_mean;
     table->top = top;
-    table->entries = entries;
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/array/backend.h"
 #include "kernels/array/dist.h"
+#include "kernels/array/operations.h"
 #include "kernels/array/real.h"
 
 #include <omp.h>
@@ -116,28 +117,11 @@ int cpu_memory_sync(struct err *err);
 double *cpu_scratch(bool over_ranks, size_t count);
 /* The sums of all parts, [parts][size], complete; the first is the total of all, in order. */
 void cpu_total(const struct array *a, double *sums, size_t size);
-void cpu_add(const double *x, size_t count, double *sum); /* sum += x */
+void cpu_add_numbers(const double *x, size_t count, double *sum); /* sum += x */
 
-/* --- cpu.c --- */
+/* --- the operations of struct backend: cpu.c, cpu_products.c, cpu_sites.c, cpu_top.c --- */
 
-void cpu_put(struct rows rows, const double *host);
-void cpu_get(struct rows rows, double *host);
-
-/* The operations of struct backend. */
-void cpu_products_dots(struct rows a, struct rows b, double *C);
-void cpu_sites_averages(struct rows a, struct rows b, double *out);
-bool cpu_sites_is_live(struct rows row);
-void cpu_products_combine(struct rows y, double beta, const double *C, struct rows a);
-void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a);
-void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y);
-void cpu_products_add(const double *c, struct rows x, struct rows y);
-void cpu_sites_normals(struct rows rows, struct rng_stream stream);
-void cpu_sites_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
-                         struct rows value, struct rows slope);
-void cpu_sites_multiply(struct rows a, struct rows b, struct rows y);
-void cpu_sites_group_sum(struct rows x, struct rows y);
-void cpu_sites_tile(struct rows x, struct rows y);
-void cpu_sites_tile_mean(struct rows x, struct rows y);
-void cpu_sites_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
-                       struct rows y);
+#define CPU_DECLARED(name, parameters, ...) void cpu_##name parameters;
+BACKEND_OPERATIONS(CPU_DECLARED)
+bool cpu_is_live(struct rows row);
 int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err);

@@ -102,7 +102,7 @@ static void collect_parts(const struct array *a, double *parts, size_t size) {
         dist_collect(parts, first);
 }
 
-void cpu_add(const double *x, size_t count, double *sum) {
+void cpu_add_numbers(const double *x, size_t count, double *sum) {
     for (size_t i = 0; i < count; i++)
         sum[i] += x[i];
 }
@@ -111,7 +111,7 @@ void cpu_add(const double *x, size_t count, double *sum) {
 void cpu_total(const struct array *a, double *sums, size_t size) {
     collect_parts(a, sums, size);
     for (int part = 1; part < a->split.parts; part++)
-        cpu_add(sums + (size_t)part * size, size, sums);
+        cpu_add_numbers(sums + (size_t)part * size, size, sums);
 }
 
 int cpu_memory_sync(struct err *err) {

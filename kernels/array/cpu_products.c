@@ -103,7 +103,7 @@ static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums) 
         else {
             memset(sums + size, 0, size * sizeof *sums);
             part_dots(a, b, part, sums + size);
-            cpu_add(sums + size, size, sums);
+            cpu_add_numbers(sums + size, size, sums);
         }
 }
 
@@ -176,7 +176,7 @@ static void dots_into(struct rows a, struct rows b, struct target out) {
     free(sums);
 }
 
-void cpu_products_dots(struct rows a, struct rows b, double *C) {
+void cpu_dots(struct rows a, struct rows b, double *C) {
     assert(!a.count || !b.count ||
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
     if (a.count && b.count)
@@ -232,7 +232,7 @@ static struct rows piece_of(struct rows all, int piece, int rows) {
     return rows_part(all, first, left < rows ? left : rows);
 }
 
-void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y) {
+void cpu_times(double scale, struct rows W, struct rows x, struct rows y) {
     assert((size_t)W.count == y.array->sites && W.array->sites == x.array->sites);
     if (!few_are_faster(x.count, W.count, (size_t)W.count * array_width(x.array)) ||
         (REAL_BYTES == 4 && x.count >= LEAST_ACROSS && W.count > x.count)) {
@@ -311,7 +311,7 @@ static void combine_all(struct rows y, real beta, const real *C, struct rows a) 
 }
 
 /* Coefficients cross as numbers of the sites: once, before all blocks. */
-void cpu_products_combine(struct rows y, double beta, const double *C, struct rows a) {
+void cpu_combine(struct rows y, double beta, const double *C, struct rows a) {
     if (!y.count)
         return;
     if (is_sparse(C, y.count, a.count)) {
@@ -420,7 +420,7 @@ static void combine_piece(struct rows y, double beta, struct coefficients C, str
 }
 
 /* A piece of rows and a block after the other, so that coefficients stay in the cache. */
-void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
+void cpu_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
     int rows = COEFFICIENTS / (a.count ? a.count : 1);
     rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
     rows = few_are_faster(y.count, a.count, (size_t)a.count * array_width(a.array))
@@ -431,7 +431,7 @@ void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C
              combine_piece(piece_of(y, piece, rows), beta, C, a, piece * rows, block));
 }
 
-void cpu_products_add(const double *c, struct rows x, struct rows y) {
+void cpu_add(const double *c, struct rows x, struct rows y) {
     int run = cpu_run(y.array);
     assert(x.count == y.count);
     CPU_EACH_RUN(2 * cpu_cells(y), k, y.count, run, block, 0, cpu_blocks(y.array),

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void cpu_sites_normals(struct rows rows, struct rng_stream stream) {
+void cpu_normals(struct rows rows, struct rng_stream stream) {
     const struct array *a = rows.array;
     CPU_EACH(20 * cpu_cells(rows), k, rows.count, block, 0, cpu_blocks(a),
              functions_normals(stream, stream.draw + (uint32_t)k,
@@ -29,8 +29,8 @@ static void apply_run(enum fn fn, const double *scale, const double *shift, stru
                         slope.array ? cpu_at(slope, k, block) : NULL);
 }
 
-void cpu_sites_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
-                         struct rows value, struct rows slope) {
+void cpu_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
+                   struct rows value, struct rows slope) {
     bool equal = cpu_all_equal(scale, x.count) && cpu_all_equal(shift, x.count);
     int run = fn == FN_LINEAR && !slope.array ? cpu_run(x.array)
               : equal                         ? cpu_long_run(x.array)
@@ -59,7 +59,7 @@ static void multiply_groups(const real *a, const real *b, bool whole_a, bool who
                 y[j] = a[i] * b[i];
 }
 
-void cpu_sites_multiply(struct rows a, struct rows b, struct rows y) {
+void cpu_multiply(struct rows a, struct rows b, struct rows y) {
     int group = y.array->group, one_a = a.count == 1 ? 0 : 1, one_b = b.count == 1 ? 0 : 1;
     bool whole_a = a.array->group == group, whole_b = b.array->group == group;
     int run = one_a && one_b ? cpu_long_run(y.array) : 1;
@@ -100,7 +100,7 @@ static void sum_groups(struct rows x, struct rows y, int k, int block) {
     }
 }
 
-void cpu_sites_group_sum(struct rows x, struct rows y) {
+void cpu_group_sum(struct rows x, struct rows y) {
     CPU_EACH(cpu_cells(x), k, y.count, block, 0, cpu_blocks(y.array), sum_groups(x, y, k, block));
 }
 
@@ -117,7 +117,7 @@ static void copy_units(const double *units, size_t count, struct rows y, int k, 
 }
 
 /* Every group of y is a copy of x. */
-void cpu_sites_tile(struct rows x, struct rows y) {
+void cpu_tile(struct rows x, struct rows y) {
     size_t units = x.array->sites;
     assert((size_t)y.array->group == units && x.array->group == 1 && x.count == y.count);
     double *whole = cpu_scratch(x.array->split.over_ranks, (size_t)x.count * units);
@@ -139,7 +139,7 @@ static void sum_part(struct rows x, int k, int part, size_t units, double *sum) 
     }
 }
 
-void cpu_sites_tile_mean(struct rows x, struct rows y) {
+void cpu_tile_mean(struct rows x, struct rows y) {
     const struct array_split split = x.array->split;
     size_t units = y.array->sites, size = units * (size_t)y.count;
     assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
@@ -159,8 +159,8 @@ void cpu_sites_tile_mean(struct rows x, struct rows y) {
     free(sums);
 }
 
-void cpu_sites_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
-                       struct rows y) {
+void cpu_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                 struct rows y) {
     CPU_EACH(10 * cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
              functions_entries(&rule, cpu_at(g, k, block), cpu_used(y.array, block),
                                cpu_at(m, k, block), v.array ? cpu_at(v, k, block) : NULL,
@@ -181,11 +181,11 @@ static void row_sums(struct rows a, struct rows b, int k, int run, double *sums,
                            b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
                            b.count == 1 ? 0 : array_width(a.array), rows, cpu_used(a.array, i), to);
         if (to == part_sums)
-            cpu_add(part_sums, (size_t)rows, out + k);
+            cpu_add_numbers(part_sums, (size_t)rows, out + k);
     }
 }
 
-void cpu_sites_averages(struct rows a, struct rows b, double *out) {
+void cpu_averages(struct rows a, struct rows b, double *out) {
     const struct array_split split = a.array->split;
     size_t size = (size_t)a.count;
     double *sums = split.over_ranks ? dist_buffer((size_t)split.parts * size) : NULL;
@@ -203,7 +203,7 @@ void cpu_sites_averages(struct rows a, struct rows b, double *out) {
 /* Numbers that are looked at together. */
 #define LIVE_AT_ONCE 32
 
-bool cpu_sites_is_live(struct rows row) {
+bool cpu_is_live(struct rows row) {
     for (int block = 0; block < cpu_blocks(row.array); block++) {
         const real *x = cpu_at(row, 0, block);
         for (int i = 0, used = cpu_used(row.array, block); i < used; i += LIVE_AT_ONCE) {

@@ -93,7 +93,7 @@ static void cross(struct rows rows, const double *numbers, bool put, const char 
 }
 
 /* The caller may change its numbers at once: they are in staging memory. */
-static void cuda_put(struct rows rows, const double *host) {
+template <class real> void cuda<real>::put(struct rows rows, const double *host) {
     size_t sites = rows.array->sites;
     const double *numbers;
     for (struct rows to = some_rows(rows, 0);
@@ -104,7 +104,7 @@ static void cuda_put(struct rows rows, const double *host) {
     }
 }
 
-static void cuda_get(struct rows rows, double *host) {
+template <class real> void cuda<real>::get(struct rows rows, double *host) {
     size_t sites = rows.array->sites;
     struct slot slot;
     cuda_fill_nan(host, (size_t)rows.count * sites);
@@ -132,14 +132,11 @@ static int cuda_sync(struct err *err) {
 }
 
 template <class real>
-static constexpr struct distant far_away = {device_hold,
-                                            device_later,
-                                            device_arrive,
-                                            cuda_tell,
-                                            cuda_products<real>::low_rank,
-                                            cuda_products<real>::straighten,
-                                            cuda_sites<real>::take};
+static constexpr struct distant far_away = {
+    device_hold,          device_later,           device_arrive,   cuda_tell,
+    cuda<real>::low_rank, cuda<real>::straighten, cuda<real>::take};
 
+#define ENTER(name, ...) backend.name = cuda<real>::name;
 template <class real>
 static constexpr struct backend table(const char *name, const struct backend *other) {
     struct backend backend = {};
@@ -150,22 +147,8 @@ static constexpr struct backend table(const char *name, const struct backend *ot
     backend.alloc = cuda_alloc;
     backend.resize = cuda_resize;
     backend.release = cuda_release;
-    backend.put = cuda_put;
-    backend.get = cuda_get;
-    backend.normals = cuda_sites<real>::normals;
-    backend.dots = cuda_products<real>::dots;
-    backend.averages = cuda_sums<real>::averages;
-    backend.combine = cuda_products<real>::combine;
-    backend.combine_rows = cuda_products<real>::combine_rows;
-    backend.times = cuda_products<real>::times;
-    backend.add = cuda_sites<real>::add;
-    backend.pointwise = cuda_sites<real>::pointwise;
-    backend.multiply = cuda_sites<real>::multiply;
-    backend.group_sum = cuda_sums<real>::group_sum;
-    backend.tile = cuda_sites<real>::tile;
-    backend.tile_mean = cuda_sums<real>::tile_mean;
-    backend.top = cuda_top<real>::top;
-    backend.entries = cuda_sites<real>::entries;
+    BACKEND_OPERATIONS(ENTER)
+    backend.top = cuda<real>::top;
     backend.sync = cuda_sync;
     backend.distant = &far_away<real>;
     return backend;

@@ -18,8 +18,8 @@ template <class real> struct product {
 };
 
 template <class real>
-static bool multiply(const product<real> &p, size_t rows, size_t columns, size_t terms,
-                     const char *where) {
+static bool multiply_by_blas(const product<real> &p, size_t rows, size_t columns, size_t terms,
+                             const char *where) {
     cublasOperation_t op_a = p.a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t op_b = p.b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
     int m = (int)columns, n = (int)rows, k = (int)terms, lda = (int)p.a_stride,
@@ -38,7 +38,7 @@ static bool multiply(const product<real> &p, size_t rows, size_t columns, size_t
 static bool sums_of(view<double> a, view<double> b, size_t rows, size_t columns, size_t sites,
                     double scale, double beta, double *out) {
     product<double> p = {a.at, b.at, a.stride, b.stride, false, true, scale, beta, out, columns};
-    return multiply(p, rows, columns, sites, "dots");
+    return multiply_by_blas(p, rows, columns, sites, "dots");
 }
 
 /* It has no old out, and takes some sites after the other in double precision. */
@@ -87,7 +87,7 @@ static bool site_sums(struct rows a, struct rows b, double scale, double *out, c
         return widened_sums(x, y, rows, columns, sites, scale / (double)sites, out);
 }
 
-template <class real> void cuda_products<real>::dots(struct rows a, struct rows b, double *C) {
+template <class real> void cuda<real>::dots(struct rows a, struct rows b, double *C) {
     size_t count = (size_t)a.count * (size_t)b.count;
     struct slot out;
     if (!count)
@@ -144,7 +144,7 @@ static void combine_many(struct rows y, double beta, const struct matrix &C, str
         p.A = out.at;
         p.a_stride = terms;
     }
-    multiply(p, rows, y.array->sites, terms, "combine");
+    multiply_by_blas(p, rows, y.array->sites, terms, "combine");
     device_give_back(memory);
 }
 
@@ -176,7 +176,7 @@ static struct matrix matrix_of(const double *numbers, size_t terms) {
 }
 
 template <class real>
-void cuda_products<real>::combine(struct rows y, double beta, const double *C, struct rows a) {
+void cuda<real>::combine(struct rows y, double beta, const double *C, struct rows a) {
     size_t count = (size_t)y.count * (size_t)a.count;
     struct matrix matrix =
         matrix_of(count ? device_put(C, count, "combine") : NULL, (size_t)a.count);
@@ -185,8 +185,7 @@ void cuda_products<real>::combine(struct rows y, double beta, const double *C, s
 }
 
 template <class real>
-void cuda_products<real>::combine_rows(struct rows y, double beta, struct coefficients C,
-                                       struct rows a) {
+void cuda<real>::combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
     struct matrix matrix = {operand_of(C.rows), 0, 1, C.scale, NULL};
     matrix.row = matrix.C.stride;
     if (C.turned && a.count) {
@@ -204,8 +203,8 @@ void cuda_products<real>::combine_rows(struct rows y, double beta, struct coeffi
 
 /* The products stay on the device. */
 template <class real>
-void cuda_products<real>::low_rank(struct rows y, double beta, double scale, struct rows x,
-                                   struct rows b, struct rows a, double *C, bool wanted) {
+void cuda<real>::low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
+                          struct rows a, double *C, bool wanted) {
     size_t count = (size_t)x.count * (size_t)b.count;
     struct slot products;
     if (wanted)
@@ -235,7 +234,7 @@ static void straighten_rows(struct rows v, double least, const double *G) {
 /* Rows that lie nearly outside of the base have the same products before and after. Of a block that
  * others meet, rows that were nearly dependent (CANCELLED) must be orthonormal to round-off. */
 template <class real>
-void cuda_products<real>::straighten(struct rows base, struct rows v, double least, bool nearly) {
+void cuda<real>::straighten(struct rows base, struct rows v, double least, bool nearly) {
     size_t rows = (size_t)v.count;
     void *memory = NULL;
     if (!rows || !device_ready() ||
@@ -262,7 +261,7 @@ void cuda_products<real>::straighten(struct rows base, struct rows v, double lea
 }
 
 template <class real>
-void cuda_products<real>::times(double scale, struct rows W, struct rows x, struct rows y) {
+void cuda<real>::times(double scale, struct rows W, struct rows x, struct rows y) {
     size_t sites = x.array->sites;
     assert((size_t)W.count == y.array->sites && W.array->sites == sites);
     if (!x.count || !device_ready())
@@ -277,8 +276,8 @@ void cuda_products<real>::times(double scale, struct rows W, struct rows x, stru
                        0,
                        row_at<real>(y),
                        row_stride(y.array)};
-    multiply(p, (size_t)x.count, (size_t)W.count, sites, "times");
+    multiply_by_blas(p, (size_t)x.count, (size_t)W.count, sites, "times");
 }
 
-template struct cuda_products<double>;
-template struct cuda_products<float>;
+template struct cuda<double>;
+template struct cuda<float>;

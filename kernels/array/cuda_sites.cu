@@ -162,7 +162,7 @@ static struct task task_of(enum task_kind kind, struct rows y, struct rows a) {
     return task;
 }
 
-template <class real> void cuda_sites<real>::normals(struct rows rows, struct rng_stream stream) {
+template <class real> void cuda<real>::normals(struct rows rows, struct rng_stream stream) {
     struct task task = task_of(TASK_NORMALS, rows, {NULL, 0, 0});
     task.stream = stream;
     device_queue(&task, "normals");
@@ -177,7 +177,7 @@ static bool all_equal(const double *numbers, int count, double *number) {
     return true;
 }
 
-template <class real> void cuda_sites<real>::add(const double *c, struct rows x, struct rows y) {
+template <class real> void cuda<real>::add(const double *c, struct rows x, struct rows y) {
     struct task task = task_of(TASK_ADD, y, x);
     if (all_equal(c, y.count, &task.alpha) ||
         (task.numbers = device_put(c, (size_t)y.count, "add")))
@@ -198,8 +198,8 @@ static bool put_affine(const double *scale, const double *shift, int rows, struc
 }
 
 template <class real>
-void cuda_sites<real>::pointwise(enum fn fn, const double *scale, const double *shift,
-                                 struct rows x, struct rows value, struct rows slope) {
+void cuda<real>::pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
+                           struct rows value, struct rows slope) {
     struct task task = task_of(TASK_POINT, value, x);
     task.fn = fn;
     task.rows = (unsigned)x.count;
@@ -210,7 +210,7 @@ void cuda_sites<real>::pointwise(enum fn fn, const double *scale, const double *
 }
 
 /* A site of a factor serves `each` sites of y. */
-template <class real> void cuda_sites<real>::multiply(struct rows a, struct rows b, struct rows y) {
+template <class real> void cuda<real>::multiply(struct rows a, struct rows b, struct rows y) {
     int group = y.array->group;
     struct task task = task_of(TASK_MULTIPLY, y, a);
     task.a = operand_factor(a);
@@ -220,8 +220,7 @@ template <class real> void cuda_sites<real>::multiply(struct rows a, struct rows
     device_queue(&task, "multiply");
 }
 
-template <class real>
-void cuda_sites<real>::take(struct rows x, const int *which, struct rows out) {
+template <class real> void cuda<real>::take(struct rows x, const int *which, struct rows out) {
     struct task task = task_of(TASK_TAKE, out, x);
     std::vector<double> numbers(which, which + out.count);
     task.terms = (unsigned)x.count;
@@ -230,7 +229,7 @@ void cuda_sites<real>::take(struct rows x, const int *which, struct rows out) {
         device_queue(&task, "take");
 }
 
-template <class real> void cuda_sites<real>::tile(struct rows x, struct rows y) {
+template <class real> void cuda<real>::tile(struct rows x, struct rows y) {
     struct task task = task_of(TASK_TILE, y, x);
     task.terms = (unsigned)x.array->sites;
     assert((size_t)y.array->group == x.array->sites && x.array->group == 1 && x.count == y.count);
@@ -253,13 +252,13 @@ static __global__ void k_entries(struct entry_rule rule, view<real> g, view<real
 }
 
 template <class real>
-void cuda_sites<real>::entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
-                               struct rows y) {
+void cuda<real>::entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                         struct rows y) {
     size_t rows = (size_t)y.count;
     launch("entries", rows, y.array->sites, k_entries<real>, rule, view_of<real>(g),
            view_of<real>(m), view_of<real>(v.array ? v : m), view_of<real>(y), rows,
            y.array->sites);
 }
 
-template struct cuda_sites<double>;
-template struct cuda_sites<float>;
+template struct cuda<double>;
+template struct cuda<float>;

@@ -96,7 +96,7 @@ void cuda_launch_sums(const struct sum_batch *batch, size_t parts, const char *w
         launch(where, batch->units, parts, k_sums, *batch);
 }
 
-template <class real> void cuda_sums<real>::averages(struct rows a, struct rows b, double *out) {
+template <class real> void cuda<real>::averages(struct rows a, struct rows b, double *out) {
     size_t rows = (size_t)a.count;
     struct sum_task task = {};
     struct slot sums;
@@ -165,7 +165,7 @@ static __global__ void k_group_sum(view<from> x, size_t group, view<real> y, siz
     }
 }
 
-template <class real> void cuda_sums<real>::group_sum(struct rows x, struct rows y) {
+template <class real> void cuda<real>::group_sum(struct rows x, struct rows y) {
     unsigned group = (unsigned)(x.array->group / y.array->group);
     unsigned parts = group / EACH_ADDS < GROUP_PARTS ? group / EACH_ADDS : GROUP_PARTS;
     size_t rows = (size_t)y.count, sites = y.array->sites, count = sites * parts;
@@ -208,7 +208,7 @@ static __global__ void k_tile_mean(view<from> x, size_t parts, double groups, vi
     }
 }
 
-template <class real> void cuda_sums<real>::tile_mean(struct rows x, struct rows y) {
+template <class real> void cuda<real>::tile_mean(struct rows x, struct rows y) {
     size_t units = y.array->sites, groups = x.array->sites / units, rows = (size_t)y.count;
     size_t parts = groups / EACH_ADDS < TILE_PARTS ? groups / EACH_ADDS : TILE_PARTS;
     void *memory = NULL;
@@ -228,5 +228,5 @@ template <class real> void cuda_sums<real>::tile_mean(struct rows x, struct rows
     device_give_back(memory);
 }
 
-template struct cuda_sums<double>;
-template struct cuda_sums<float>;
+template struct cuda<double>;
+template struct cuda<float>;

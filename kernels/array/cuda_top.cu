@@ -130,8 +130,7 @@ static __global__ void k_compare(unsigned K, view<real> x, view<real> mask, size
     }
 }
 
-template <class real>
-int cuda_top<real>::top(struct rows x, size_t K, struct rows mask, struct err *) {
+template <class real> int cuda<real>::top(struct rows x, size_t K, struct rows mask, struct err *) {
     size_t rows = (size_t)x.count, sites = x.array->sites;
     unsigned site_bits = BITS;
     void *memory;
@@ -160,5 +159,5 @@ int cuda_top<real>::top(struct rows x, size_t K, struct rows mask, struct err *)
     return CODE_OK;
 }
 
-template struct cuda_top<double>;
-template struct cuda_top<float>;
+template struct cuda<double>;
+template struct cuda<float>;

@@ -110,7 +110,7 @@ static double bytes_of(struct rows rows) {
 
 #define IN(rows) rows
 #define OF(C) C
-#define HAND_ON(name, parameters, handed, rows, kind, flops, moved)                                \
+#define HAND_ON(name, parameters, handed, rows, to, kind, flops, moved)                            \
     static void profile_##name parameters {                                                        \
         double start = base_cpu_seconds();                                                         \
         inner_of(rows)->name handed;                                                               \

@@ -227,8 +227,7 @@ struct net_output {
     double *ones;      /* [R n] */
     double loss;       /* of the outputs alone, mean over the rows of f */
     double penalty;    /* what the network adds to it */
-    double loss_scale; /* the largest of 1, its first value and that of f = 0, which is
-                        taken at the first evaluation and at those beyond the scale */
+    double loss_scale; /* largest of 1, the first loss, and, then and beyond it, that of f = 0 */
     /* With several outputs, tokens or penalties, the backward pass starts from sum_c Delta_c w_c,
      * and learning carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
     bool loss_in_cotangent;
@@ -258,8 +257,7 @@ struct net {
     struct net_setup setup;
     struct companions companions; /* of rows, for responses: setup.backend is theirs */
     struct program *program;
-    /* NULL, or what net_evaluate calls behind the forward pass, for whoever measures: what it asks
-     * a device for comes with what the backward pass waits for. */
+    /* NULL, or called behind the forward pass: it asks a device for what comes with the rest. */
     int (*ask)(void *asks_for, const struct net *net, struct err *err);
     void *asks_for;
     NET_LIST(struct population *) populations;
@@ -271,8 +269,7 @@ struct net {
     NET_LIST(struct net_router) routers;
     NET_LIST(struct kernel) kernels;
     NET_LIST(struct numbers) numbers;
-    NET_LIST(struct named_rows) field_rows;
-    NET_LIST(struct named_rows) cross_rows;
+    NET_LIST(struct named_rows) field_rows, cross_rows;
     NET_LIST(struct kept_state) kept;
     NET_LIST(struct origin) origins;
     NET_LIST(struct vector) vectors;
