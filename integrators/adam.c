@@ -5,8 +5,6 @@
  */
 #include "integrators/optimizer.h"
 
-#include <math.h>
-
 static struct entry_rule rule(const struct optimizer_step *step) {
     const struct training *training = step->training;
     double steps = step->t + 1;

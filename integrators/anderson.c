@@ -3,8 +3,6 @@
 
 #include <cblas.h>
 #include <lapacke.h>
-#include <math.h>
-#include <stdlib.h>
 
 void anderson_free(struct anderson *anderson) {
     free(anderson->x);

@@ -2,8 +2,6 @@
 #include "integrators/batch.h"
 #include "kernels/draws/rng.h"
 
-#include <stdlib.h>
-
 int batch_size(const struct training *training, int inputs) {
     return training->batches.size ? training->batches.size : inputs;
 }

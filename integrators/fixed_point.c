@@ -4,10 +4,6 @@
 #include "integrators/batch.h"
 #include "kernels/maps/tape.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 /* Site quantities are of order one; a kernel of this root mean square is round-off. */
 static const double negligible = 1e-12;
 

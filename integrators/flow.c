@@ -14,9 +14,6 @@
  * same error (h lambda)^3/48 on W' = lambda W. */
 #include "integrators/schedule.h"
 
-#include <math.h>
-#include <string.h>
-
 /* A step has a length, times eta0, and the schedule's factor at each of its stages. */
 struct step {
     double h, factor[MAP_STAGES];

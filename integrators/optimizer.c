@@ -7,8 +7,6 @@
 #include "kernels/maps/map_response.h"
 #include "kernels/maps/polar.h"
 
-#include <stdlib.h>
-
 #define OPTIMIZER_CHOICE(name) &optimizer_##name.choice,
 const struct choice *const optimizer_list[] = {OPTIMIZERS(OPTIMIZER_CHOICE) NULL};
 #undef OPTIMIZER_CHOICE

@@ -1,8 +1,6 @@
 /* Schedules of the learning rate. */
 #include "integrators/schedule.h"
 
-#include <math.h>
-
 static double constant(const struct training *training, double past, double left) {
     (void)training, (void)past, (void)left;
     return 1;

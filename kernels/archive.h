@@ -13,8 +13,6 @@
 
 #include "kernels/array/backend.h"
 
-#include <stdio.h>
-
 enum archive_mode { ARCHIVE_MEASURE, ARCHIVE_WRITE, ARCHIVE_READ };
 
 struct archive {

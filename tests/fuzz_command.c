@@ -4,8 +4,6 @@
 #include "solver/command.h"
 #include "tests/support/fuzz.h"
 
-#include <stdlib.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void set_keys(const struct command *command) {

@@ -4,10 +4,6 @@
 #include "tests/support/fuzz.h"
 #include "tests/support/param_table.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 /* Reads an ini text; on success returns it as written back, to free. */

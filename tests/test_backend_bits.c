@@ -4,7 +4,6 @@
 #include "tests/support/sample.h"
 
 #include <omp.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

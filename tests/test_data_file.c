@@ -8,7 +8,6 @@
 
 #include <hdf5.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/test_stored_XXXXXX";

@@ -4,7 +4,6 @@
 #include "tests/support/cli.h"
 
 #include <hdf5_hl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -2,9 +2,6 @@
 #include "tests/support/support.h"
 
 #include <gsl/gsl_cdf.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char ROWS[] = "output.kernels_of=psi phi h_in g_h_in";
 

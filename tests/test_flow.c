@@ -3,10 +3,6 @@
  * form. */
 #include "tests/support/flow.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { MORE = 24, TIMES = 5 };
 
 /* One ensemble of a file with settings that all runs of a test share, then those of this run. */

@@ -1,10 +1,6 @@
 /* Gradient flow: the control of bs32, and that tried steps and rewinding leave nothing behind. */
 #include "tests/support/flow.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Away along two stages, another evaluation there, and back: what is left are round-off of some
  * moves of order one, and in the limit directions that were met on the way, below tolerance. */
 TEST(places_are_left_without_a_trace) {

@@ -6,7 +6,6 @@
 #include <hdf5.h>
 #include <hdf5_hl.h>
 #include <limits.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 

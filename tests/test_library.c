@@ -8,7 +8,6 @@
 
 #include <cblas.h>
 #include <locale.h>
-#include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -8,7 +8,6 @@
 #include "tests/support/cli.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>

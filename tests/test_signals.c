@@ -10,7 +10,6 @@
 #include "tests/support/support.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <hdf5_hl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

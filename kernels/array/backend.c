@@ -2,7 +2,6 @@
 #include "kernels/array/companions.h"
 #include "kernels/array/dist.h"
 
-#include <assert.h>
 #include <cblas.h>
 #include <omp.h>
 

@@ -18,8 +18,6 @@
 #include "kernels/draws/rng.h"
 #include "kernels/base/base.h"
 
-#include <math.h>
-
 #define BACKEND_BLOCK 256
 #define BACKEND_PARTS 64
 #define STRAIGHT 16

@@ -2,8 +2,6 @@
 #include "kernels/array/companions.h"
 #include "kernels/array/operations.h"
 
-#include <stdlib.h>
-
 struct copies {
     struct array copy[1 + COMPANIONS];
 };

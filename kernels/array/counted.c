@@ -6,7 +6,6 @@
 #include "kernels/array/cpu.h"
 
 #include <gsl/gsl_sort.h>
-#include <string.h>
 
 static void counted_combine(struct rows y, double beta, const double *C, struct rows a) {
     size_t sites = y.array->sites;

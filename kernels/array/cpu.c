@@ -7,8 +7,6 @@
  * until the capacity is used up. BLAS is called single-threaded, inside one block. */
 #include "kernels/array/cpu.h"
 
-#include <string.h>
-
 /* Host numbers and those of sites; memcpy where they are of one type. */
 static void narrow_to_sites(const double *host, size_t count, real *out) {
 #ifdef SINGLE

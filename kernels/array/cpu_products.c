@@ -4,10 +4,7 @@
 #include "kernels/array/few_rows.h"
 #include "kernels/array/functions.h"
 
-#include <assert.h>
 #include <cblas.h>
-#include <stdlib.h>
-#include <string.h>
 
 #ifdef SINGLE
 #define GEMM cblas_sgemm

@@ -3,10 +3,6 @@
 #include "kernels/array/cpu.h"
 #include "kernels/array/functions.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 void cpu_normals(struct rows rows, struct rng_stream stream) {
     const struct array *a = rows.array;
     CPU_EACH(20 * cpu_cells(rows), k, rows.count, block, 0, cpu_blocks(a),

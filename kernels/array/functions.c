@@ -2,7 +2,6 @@
  * calls the vector functions that these declarations say there are. */
 #include "kernels/array/functions.h"
 
-#include <string.h>
 #include <tgmath.h>
 
 #ifdef __clang__ /* knows no vector functions for these loops, which stay scalar, and says so */

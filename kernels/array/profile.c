@@ -3,9 +3,6 @@
 #include "kernels/array/operations.h"
 
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum op { DOTS, AVERAGES, COMBINE, POINTWISE, MULTIPLY, NORMALS, ENTRIES, MOVE, TOP, OTHER, OPS };
 static const char *const op_name[OPS] = {"dots",    "averages", "combine", "pointwise", "multiply",

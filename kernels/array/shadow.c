@@ -10,7 +10,6 @@
 #include "kernels/array/operations.h"
 #include "kernels/array/real.h"
 
-#include <math.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

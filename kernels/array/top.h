@@ -5,11 +5,6 @@
 
 #include "kernels/base/base.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 /* `left` keys of this rank are at least low and below high, `above` are at least high. All ranks
  * have the same low and high; the caller sees to that after top_add(). */
 struct top_search {

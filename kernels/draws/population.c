@@ -2,8 +2,6 @@
 #include "kernels/draws/population.h"
 #include "kernels/base/text.h"
 
-#include <assert.h>
-
 /* A vector of norm one counts as inside the span below this rest; it keeps |v| away from 0. */
 static const double inside = 1e-8;
 

@@ -11,8 +11,6 @@
 #include "kernels/base/base.h"
 
 #include <Random123/philox.h>
-#include <math.h>
-#include <stdint.h>
 
 /* Never renumbered: stored results depend on the values. */
 enum purpose {

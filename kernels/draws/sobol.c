@@ -3,7 +3,6 @@
 #include "kernels/draws/directions.h"
 
 #include <gsl/gsl_cdf.h>
-#include <stdlib.h>
 
 /* These keys are those of set 0; each further set has three lower ones. Pairs of sites end below
  * 2^32 - 6, so that no site has one of these numbers. */

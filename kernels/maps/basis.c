@@ -18,9 +18,6 @@
 #include "kernels/array/profile.h"
 
 #include <cblas.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BLOCK 16
 #define TOGETHER 128 /* rows whose products with each other are known, at most */

@@ -1,9 +1,6 @@
 /* Changes of explicit entries, and what optimizers make of them. */
 #include "kernels/maps/change.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 /* Rows of the gradient that are there at once; and in single precision, where BLAS multiplies and
  * copies the rows of `a` once for each such product, so many numbers of it, which the second cache
  * holds; and on a device, which has enough to do with so many. */

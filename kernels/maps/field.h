@@ -26,8 +26,6 @@
 #include "kernels/maps/map.h"
 #include "kernels/maps/twotime.h"
 
-#include <assert.h>
-
 /* Index 0: x, its kernel Phi, its response A to v, on the source sites, where v lives.
  * Index 1: y, its kernel G, its response B to u, on the target sites, where u lives. */
 enum field_pass { FIELD_PROBE_V = 0, FIELD_PROBE_U = 1, FIELD_MEASURE };

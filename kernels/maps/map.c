@@ -3,11 +3,6 @@
 #include "kernels/maps/map_response.h"
 #include "kernels/array/profile.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Powers of the nominal infinite size are above 2^200 or below 2^-200; products of O(1) numbers are
  * nowhere near. */
 static double zero_if_vanishing(double number) {

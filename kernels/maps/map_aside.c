@@ -1,8 +1,6 @@
 /* What is asked of a map's bases from outside, and passes that leave no trace in them. */
 #include "kernels/maps/map_limit.h"
 
-#include <stdlib.h>
-
 int map_follow(struct map *map, const struct map *leader, struct err *err) {
     const struct population *source = map->declared.source;
     struct limit_state *limit = limit_of(map);

@@ -1,10 +1,6 @@
 /* A map made of Gaussian fields and response terms (formulae in field.h). */
 #include "kernels/maps/field.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* No rows yet, room for `rows`. */
 static int init_rows(const struct field *field, struct array *array,
                      const struct population *population, int rows, struct err *err) {

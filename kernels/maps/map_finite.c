@@ -2,9 +2,6 @@
  * source sites, used as s_f W, and backward as s_f W^T/r. */
 #include "kernels/maps/map_finite.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static size_t target_sites(const struct map *map) {
     return map->declared.target->sites;
 }

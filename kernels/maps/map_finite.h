@@ -4,8 +4,6 @@
 
 #include "kernels/maps/map.h"
 
-#include <assert.h>
-
 struct finite_state {
     struct array W;
 };

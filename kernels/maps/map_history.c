@@ -7,8 +7,6 @@
  * the map becomes a map_finite. */
 #include "kernels/maps/map_finite.h"
 
-#include <stdlib.h>
-
 static int history_init(struct map *map, struct err *err) {
     const struct population *s = map->declared.source, *t = map->declared.target;
     struct history_state *history = history_of(map);

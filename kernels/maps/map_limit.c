@@ -2,9 +2,6 @@
  * explicit matrix of growing rank over Monte Carlo sites (formulae in map.h). */
 #include "kernels/maps/map_limit.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static int limit_init(struct map *map, struct err *err) {
     struct population *s = map->declared.source, *t = map->declared.target;
     struct limit_state *limit = limit_of(map);

@@ -3,8 +3,6 @@
 
 #include "kernels/maps/map.h"
 
-#include <assert.h>
-
 struct limit_state {
     struct array q, e; /* over the source sites */
     struct array Z, p; /* over the target sites */

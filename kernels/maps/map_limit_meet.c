@@ -3,10 +3,6 @@
 #include "kernels/maps/map_limit.h"
 #include "kernels/base/text.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Site quantities are of order one; a block below this is round-off and opens no direction. */
 static const double negligible = 1e-14;
 

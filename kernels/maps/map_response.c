@@ -3,9 +3,6 @@
 #include "kernels/array/companions.h"
 #include "kernels/maps/map_limit.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct population *side_of(const struct map *map, int i) {
     return i ? map->declared.target : map->declared.source;
 }

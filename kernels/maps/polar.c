@@ -4,11 +4,8 @@
 #include "kernels/array/profile.h"
 #include "kernels/maps/polar_host.h"
 
-#include <assert.h>
 #include <cblas.h>
 #include <lapacke.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- rows ------------------------------------------------------------------------------------ */
 

@@ -5,8 +5,6 @@
 
 #include <cblas.h>
 #include <lapacke.h>
-#include <math.h>
-#include <string.h>
 
 const double polar_coefficient[3] = {3.4445, -4.7750, 2.0315};
 /* Singular values below this share of the largest are round-off, and the exact factor leaves them

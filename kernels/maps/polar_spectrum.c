@@ -3,8 +3,6 @@
 #include "kernels/maps/polar.h"
 
 #include <lapacke.h>
-#include <math.h>
-#include <string.h>
 
 /* Adds singular values of X [r][c] over |X| to values, unless |X| is `least` at most; *counted: how
  * many matrices were added. s [min(r, c)] is scratch. */

@@ -5,8 +5,6 @@
 
 #include <cblas.h>
 #include <lapacke.h>
-#include <math.h>
-#include <stdlib.h>
 
 /* Roots below this share of the size of what is known of the matrix are round-off of zero, and
  * those nearer to the transition than `near` of it are round-off of the edge. */

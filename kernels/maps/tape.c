@@ -1,10 +1,6 @@
 /* The table of another backend, with recorded averages. */
 #include "kernels/maps/tape.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct tape *tape_of(struct rows rows) {
     return (struct tape *)(uintptr_t)rows.array->backend; /* the table is its first member */
 }

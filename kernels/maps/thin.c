@@ -2,8 +2,6 @@
 #include "kernels/maps/thin.h"
 
 #include <cblas.h>
-#include <math.h>
-#include <string.h>
 
 #define AT_ONCE 256 /* inputs, between two looks for a signal */
 #define TURNED 16   /* rows that are read together where a matrix is transposed */

@@ -1,11 +1,7 @@
 /* Two-time matrices and their causal Cholesky factor. */
 #include "kernels/maps/twotime.h"
 
-#include <assert.h>
 #include <cblas.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 int twotime_init(struct twotime *K, int T, int P, int Q, struct err *err) {
     *K = (struct twotime){.T = T, .P = P, .Q = Q};

@@ -1,8 +1,5 @@
 #include "models/engine/apart.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define APART (3u << 30) /* the first number of a draw; looks stay below (predict.c) */
 
 /* The number of a penalty is one that the net measures. */

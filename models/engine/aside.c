@@ -1,8 +1,5 @@
 #include "models/engine/aside.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 int aside_put(struct aside *aside, struct net *net, struct err *err) {
     net->companions.rest = true;
     TRY(base_alloc(&aside->array, (size_t)net->arrays.count, sizeof *aside->array, err));

@@ -3,8 +3,6 @@
 #include "kernels/maps/map_response.h"
 #include "models/engine/node.h"
 
-#include <math.h>
-
 static double rows_bytes(struct rows rows) {
     return (double)array_bytes(rows.array, rows.count);
 }

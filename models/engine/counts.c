@@ -7,9 +7,6 @@
 #include "models/engine/counts.h"
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 struct share {
     double sites, rows;
 };

@@ -3,9 +3,6 @@
 #include "kernels/array/functions.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* One more element of a list; NULL, and the list is gone, where there is no memory for it. */
 static json_t *with_element(json_t *list, json_t *element) {

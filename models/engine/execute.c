@@ -3,9 +3,6 @@
 #include "models/language/adjoint.h"
 #include "kernels/base/text.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct rows measured_rows(const struct program *p, const struct measure *m) {
     return p->node[m->gradient ? p->node[m->node].plan.g : m->node].value;
 }

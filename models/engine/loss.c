@@ -3,8 +3,6 @@
 #include "kernels/array/functions.h"
 #include "kernels/base/text.h"
 
-#include <math.h>
-
 static double mse(int C, const double *f, const double *y, double *Delta) {
     double l = 0;
     for (int c = 0; c < C; c++) {

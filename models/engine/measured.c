@@ -1,10 +1,6 @@
 /* What a program measures: kernels, numbers and averages, in the normalisation of the pages. */
 #include "models/engine/node.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { READ_OUT = -2 }; /* in the place of a node */
 
 void program_add_kernel(struct program *p, struct kernel kernel, const char *name) {

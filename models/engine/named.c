@@ -1,9 +1,6 @@
 /* Rows by name: those that the settings ask to see. */
 #include "models/engine/node.h"
 
-#include <stdio.h>
-#include <string.h>
-
 void program_name_rows(struct program *p, struct value x, const char *name) {
     if (!p->code && x.at >= 0)
         p->node[x.at].rows_name = name;

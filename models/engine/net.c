@@ -4,9 +4,6 @@
 #include "models/engine/node.h"
 
 #include <limits.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* What is counted by int: rows of an evaluation, and its outputs. */
 static int check_counts(const struct data_setup *data, int n, int C, struct err *err) {

@@ -3,9 +3,6 @@
 #include "kernels/maps/map_finite.h"
 #include "models/engine/node.h"
 
-#include <assert.h>
-#include <string.h>
-
 /* Rows that a parameter learns with, and which of an evaluation the k-th of them is. */
 static int rows_of(const struct parameter *p) {
     return p->map && p->map->some ? p->map->some->count : p->rows;

@@ -1,8 +1,6 @@
 /* Where the rows of a program are kept (node.h). */
 #include "models/language/adjoint.h"
 
-#include <stdlib.h>
-
 enum { NOWHERE = -1 };
 
 /* A node with rows has a first and a last step, nodes in whose place it may be, and a slot. */

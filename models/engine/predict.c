@@ -6,8 +6,6 @@
  * same normals every time, so that differences over time have little noise. */
 #include "models/engine/aside.h"
 
-#include <string.h>
-
 #define UNSEEN (1u << 31) /* the first number of a draw for what no training input has */
 
 /* Networks that are not centred subtract nothing. */

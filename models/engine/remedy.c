@@ -3,10 +3,6 @@
  * finite say where it begins. */
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 /* The largest |s| of numbers; infinite where one is not finite. */
 static double largest_of(const struct node *v) {
     double most = 0;

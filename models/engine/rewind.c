@@ -2,8 +2,6 @@
  * those that run over a window many times. */
 #include "models/engine/node.h"
 
-#include <string.h>
-
 /* Rows that a step changes. */
 static int carry_rows(struct net *net, struct rows rows, struct err *err) {
     struct kept_state *added = base_grow(&net->kept.item, &net->kept.count, sizeof *added, err);

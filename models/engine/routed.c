@@ -5,8 +5,6 @@
  * expert, up to where other rows join them. */
 #include "models/engine/node.h"
 
-#include <string.h>
-
 enum { NOBODY = -1, SEVERAL = -2 };
 
 void program_routes(struct program *p, struct value phi, struct value psi, bool selects,

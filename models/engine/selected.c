@@ -12,8 +12,6 @@
  * are taken to pieces, have all rows. */
 #include "models/language/adjoint.h"
 
-#include <stdlib.h>
-
 enum { NOBODY = -2, EVERY = -1 }; /* in the place of a node */
 
 /* Rows at which number `column` of a node is not 0. */

@@ -1,9 +1,6 @@
 /* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (net.h). */
 #include "models/engine/aside.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Cotangents that are the columns of the read-out change with it, before others have learned. */
 static bool may_hold(const struct net *net, const struct parameter *p) {
     const struct program *program = net->program;

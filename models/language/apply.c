@@ -1,9 +1,6 @@
 /* Operations that are words by their rows alone: what a word is given becomes a node. */
 #include "models/language/operation.h"
 
-#include <assert.h>
-#include <string.h>
-
 static const struct operation *const *const lists[] = {
     operation_words_of_rows, operation_words_of_numbers, operation_words_of_tokens};
 

@@ -3,8 +3,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-#include <string.h>
-
 /* How many numbers an input, or token, has: its own, or of kinds of tokens and of places. */
 static int numbers_there(const struct data_setup *data) {
     return data->V ? data->V + data->n : data->D;

@@ -5,9 +5,6 @@
  * certain. */
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <string.h>
-
 /* The power of N in the value of a node, of which those of its arguments are known. */
 static double growth_of(const struct program *p, const struct node *v) {
     double power[2];

@@ -3,8 +3,6 @@
  * one below the other; else all lead to the same population and have its columns side by side. */
 #include "models/engine/node.h"
 
-#include <string.h>
-
 bool net_moved_together(const struct parameter *a, const struct parameter *b) {
     return a == b || (a->whole && b->whole && !strcmp(a->whole, b->whole));
 }

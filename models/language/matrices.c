@@ -4,9 +4,6 @@
 #include "models/language/tokens.h"
 #include "kernels/base/text.h"
 
-#include <math.h>
-#include <stdio.h>
-
 /* Gives node its matrix; false after a failure. */
 static bool settle_weight(struct program *p, struct node *node, struct weight W) {
     node->matrix.weight = node->matrix.written = W;

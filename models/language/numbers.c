@@ -3,9 +3,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-#include <math.h>
-#include <string.h>
-
 /* --- some numbers of many, and many of some -------------------------------------------------- */
 
 /* Numbers column, column + 1, ... of a row. */

@@ -5,7 +5,6 @@
 #include "models/engine/node.h"
 
 #include <jansson.h>
-#include <string.h>
 
 /* A constant of an operation, by its name in descriptions and its member of struct node_constant.
  */

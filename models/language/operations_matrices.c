@@ -4,7 +4,6 @@
 #include "models/language/operation.h"
 
 #include <limits.h>
-#include <string.h>
 
 const struct operation operation_read_in = {.name = "read_in",
                                             .prepare = net_read_in,

@@ -3,8 +3,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-#include <string.h>
-
 static struct rows other(const struct net *net, const struct node *v) {
     return v->argument[1] < 0 ? (struct rows){0} : argument(net, v, 1)->value;
 }

@@ -3,10 +3,6 @@
 #include "kernels/base/text.h"
 
 #include <limits.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 const struct network *program_network(const struct program *p) {
     return p->net->setup.network;

@@ -23,10 +23,6 @@
  * Networks are told as well: those of balanced draws have an iid read-out then. */
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 bool program_tied(const double *x, int M, int K) {
     for (int i = 0; i < M; i++) {
         int larger = 0, equal = 0;

@@ -6,9 +6,6 @@
 #include "kernels/array/functions.h"
 #include "kernels/base/text.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 /* --- numbers --------------------------------------------------------------------------------- */
 
 /* Numbers are set, or added to those that are there. */

@@ -3,10 +3,6 @@
  * in the backward pass. */
 #include "models/language/tokens.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* A token of an input, and what a site or number has there. */
 struct candidate {
     double value;

@@ -3,8 +3,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/tokens.h"
 
-#include <math.h>
-
 static void mix_places_forward(struct net *net, struct node *v) {
     for (int mu = 0; mu < net->setup.data.P; mu++)
         ops(v->value)->combine(of_input(net, v->value, mu), v->onto >= 0 ? 1 : 0, v->constant.given,

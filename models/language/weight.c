@@ -3,10 +3,6 @@
 #include "kernels/base/text.h"
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 bool program_addresses(const char *given, const char *name) {
     size_t n = strlen(given);
     return !strncmp(given, name, n) && (!name[n] || name[n] == '_');

@@ -5,9 +5,6 @@
  * instructions, memory and time than script.h says. Every net runs the script anew. */
 #include "models/lua/script.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 struct script *script_of(lua_State *L) {
     struct script *script;
     memcpy(&script, lua_getextraspace(L), sizeof script);

@@ -9,7 +9,6 @@
 
 #include <lauxlib.h>
 #include <lua.h>
-#include <stdio.h>
 
 struct script {
     struct program *p;

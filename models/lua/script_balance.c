@@ -2,8 +2,6 @@
 #include "models/lua/script.h"
 #include "models/parts/balance.h"
 
-#include <math.h>
-
 /* --- terms of the loss ----------------------------------------------------------------------- */
 
 static int penalty(lua_State *L) {

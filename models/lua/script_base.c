@@ -4,8 +4,6 @@
 #include "models/language/operation.h"
 
 #include <lualib.h>
-#include <math.h>
-#include <string.h>
 
 /* --- values ---------------------------------------------------------------------------------- */
 

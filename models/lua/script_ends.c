@@ -3,10 +3,6 @@
 #include "kernels/base/text.h"
 #include "models/language/operation.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* --- keys ------------------------------------------------------------------------------------ */
 
 static struct word *find_word(const struct network *network, const char *name) {

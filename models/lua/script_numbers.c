@@ -3,9 +3,6 @@
 #include "models/lua/script.h"
 #include "models/parts/router.h"
 
-#include <math.h>
-#include <string.h>
-
 struct value script_numbers(lua_State *L, int arg) {
     const struct handle *h = luaL_testudata(L, arg, SCRIPT_VALUE);
     if (!script_is_numbers(L, arg))

@@ -2,9 +2,6 @@
 #include "models/lua/script.h"
 #include "kernels/base/text.h"
 
-#include <math.h>
-#include <string.h>
-
 /* --- populations ----------------------------------------------------------------------------- */
 
 /* Beside its halves and in them: the number is even, and a half has half of it. */

@@ -2,9 +2,6 @@
  * convolutions over images are made of. */
 #include "models/lua/script.h"
 
-#include <math.h>
-#include <string.h>
-
 /* A matrix between places [rows][columns], which lives as long as the program. */
 #define SCRIPT_PLACES "matrix between places"
 struct script_places {

@@ -2,8 +2,6 @@
 #include "models/lua/script.h"
 #include "kernels/base/text.h"
 
-#include <math.h>
-
 /* The number k of the list at `list`. */
 static double list_number(lua_State *L, int list, int k) {
     lua_rawgeti(L, list, k);

@@ -5,9 +5,6 @@
 #include "models/parts/block.h"
 #include "models/engine/net.h"
 
-#include <math.h>
-#include <string.h>
-
 #define MUP PARAMETERIZATION_MUP
 #define MSSP PARAMETERIZATION_MSSP
 #define SP PARAMETERIZATION_SP

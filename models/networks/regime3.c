@@ -17,8 +17,6 @@
 #include "models/parts/block.h"
 #include "models/engine/net.h"
 
-#include <math.h>
-
 static const char *regime3_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
     const char *wrong = parameterization_check(network, PARAMETERIZATION_REGIME3, key);

@@ -15,8 +15,6 @@
 #include "models/parts/gate.h"
 #include "models/engine/net.h"
 
-#include <math.h>
-
 static const struct param_row residual_rows[] = {
     {"alpha", PARAM_REAL, NETWORK_KEY(routing.alpha), "1", 0, 1e6, NULL, NULL,
      "Width divided by the number of hidden units of a block, N/(N_e E). With 0 finite "

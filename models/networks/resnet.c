@@ -9,8 +9,6 @@
  * dense network, Adam its entries by eta0/sqrt L. */
 #include "models/parts/block.h"
 
-#include <math.h>
-
 static const struct param_row resnet_rows[] = {
     {"branch", PARAM_REAL, NETWORK_KEY(block.branch), "1", 1e-3, 1e3, NULL, NULL,
      "Factor b of the residual branches, which are multiplied by b/sqrt(depth)."},

@@ -4,11 +4,6 @@
 #include "kernels/base/text.h"
 #include "models/language/program.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* The names of the models, blank-separated, and what is said of the key that chooses one. */
 static char *names, *about;
 

@@ -10,8 +10,6 @@
 #include "models/parts/block.h"
 #include "models/engine/net.h"
 
-#include <math.h>
-
 const struct param_row attention_rows[] = {
     {"head_limit", PARAM_CHOICE, NETWORK_KEY(attention.head_limit), "fixed", 0, 0, "fixed many",
      NULL,

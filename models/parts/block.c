@@ -1,8 +1,6 @@
 /* Names, scales and kernels of blocks. */
 #include "models/parts/block.h"
 
-#include <math.h>
-
 static const struct block alone = {-1, 1, 1};
 
 struct block block_of_stream(const struct program *p, int l) {

@@ -3,8 +3,6 @@
 #include "models/engine/net.h"
 #include "models/parts/balance.h"
 
-#include <math.h>
-
 const struct param_row gate_rows[] = {
     {"gate", PARAM_CHOICE, NETWORK_KEY(routing.gate), "sigmoid", 0, 0, "sigmoid softmax constant",
      NULL,

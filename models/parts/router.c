@@ -4,8 +4,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-#include <math.h>
-
 const struct param_row router_rows[] = {
     {"q0", PARAM_REAL, NETWORK_KEY(routing.q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
      "Standard deviation of the initial entries of the router, in units in which muP has 1. "

@@ -4,8 +4,6 @@
 #include "models/language/operation.h"
 #include "models/parts/router.h"
 
-#include <math.h>
-
 /* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta. The largest is one of those with
  * m != 0, so that their sum is at least 1; all of them where m is NULL. */
 static void shifted_exponentials(double beta, const double *psi, const double *m, int M,

@@ -3,9 +3,6 @@
 #define _DEFAULT_SOURCE
 #include "solver/run/run.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -4,11 +4,7 @@
 #include "solver/run/costs.h"
 #include "solver/run/run.h"
 
-#include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct backend *backend;
 

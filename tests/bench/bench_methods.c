@@ -7,10 +7,6 @@
 #define _DEFAULT_SOURCE
 #include "solver/run/run.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -10,11 +10,6 @@
  * replicates from another seed; what is left of every entry, and the rms of it over its error. */
 #include "solver/run/run.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { WORDS = 24, SIZES = 4, ENTRIES = 64 };
 
 /* b, its error, and the standard error of 8 replicates. */

@@ -19,11 +19,6 @@
 #include "solver/measure/stats.h"
 #include "solver/run/run.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { REPLICATES = 8, WORDS = 24, GROUPS = 512, ENTRIES = 64 };
 static const double exact = 1e-7; /* below this share of the value errors are round-off */
 

@@ -6,10 +6,6 @@
  * of the difference of the means, over its error. Seconds of processor a replicate, of both. */
 #include "solver/run/run.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { WORDS = 24 };

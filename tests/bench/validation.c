@@ -4,11 +4,6 @@
 #include "solver/run/run.h"
 #include "solver/measure/stats.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define WIDTHS 3
 
 /* Mean and standard error of one entry; NaN if there is no such series. */

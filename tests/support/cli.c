@@ -7,7 +7,6 @@
 #include <ftw.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

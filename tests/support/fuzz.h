@@ -3,10 +3,6 @@
 
 #include "kernels/base/base.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static inline void fuzz_require(bool holds, const char *what) {
     if (holds)
         return;

@@ -3,8 +3,6 @@
 
 #include "solver/settings/param.h"
 
-#include <math.h>
-
 struct table_run {
     const char *out, *title;
     int steps, threads;
