@@ -111,6 +111,8 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
     TRY(limit->leader ? map_meet_after(map, x, out, &R, &limit->late, err)
                       : map_meet(map, true, x, map_delays(map, out), &R, &limit->late, err));
     pass_through(x, array_all(&limit->q), array_all(&limit->Z), out, R, limit->late);
+    /* What comes late needs its memory, whatever fails from here on. */
+    TRY(enter_use(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
     if (remembers) { /* what decays may be gone, and what it is at the start is wanted */
         TRY(map_find_products(x, array_all(&limit->e), &E, err));
         scale_matrix(E, x.count, met, map->numbers.fr);
@@ -120,7 +122,6 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
                          map->numbers.fr * map->decay, out, &E, err));
     TRY(add_products(x, array_all(&limit->K), array_rows(&limit->p, 0, limit->K.rows), 1, 1, out,
                      &L, err));
-    TRY(enter_use(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
     if (remembers)
         TRY(enter_use(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
     return CODE_OK;

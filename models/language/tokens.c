@@ -6,6 +6,8 @@
 #include "kernels/array/functions.h"
 #include "kernels/base/text.h"
 
+#include <limits.h>
+
 /* --- numbers --------------------------------------------------------------------------------- */
 
 /* Numbers are set, or added to those that are there. */
@@ -95,8 +97,10 @@ static void softmax_forward(struct net *net, struct node *v) {
         for (int t = 0; t < n; t++)
             out[t] = t < count ? x[t] - largest : 0;
     }
-    functions_apply(FN_EXP, 1, 0, v->s, v->count * n, v->s, NULL);
     out = v->s;
+    for (ptrdiff_t i = 0, most = INT_MAX / n; i < v->count; i += most) /* numbers beyond an int */
+        functions_apply(FN_EXP, 1, 0, out + i * n,
+                        (int)(v->count - i < most ? v->count - i : most) * n, out + i * n, NULL);
     for (ptrdiff_t i = 0; i < v->count; i++, out += n) {
         int count = seen(net, i, v->constant.causal);
         double sum = 0;
