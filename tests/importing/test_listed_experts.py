@@ -218,6 +218,25 @@ def test_weights_go_into_the_network_and_back():
     assert "e_down" in mine.as_trained(lambda m: torch.optim.AdamW(m.parameters(), 1e-3)).lua
 
 
+@pytest.mark.parametrize("growing", [False, True])
+def test_a_list_of_parameters_may_have_none(growing):
+    class Biased(nn.Module):
+        def __init__(self, N):
+            super().__init__()
+            self.inlet, self.outlet = nn.Linear(7, N, bias=False), nn.Linear(N, 1, bias=False)
+            self.biases = nn.ParameterList([nn.Parameter(torch.randn(N)), *[None] * (N if growing
+                                                                                     else 1)])
+
+        def forward(self, x):
+            return self.outlet(torch.tanh(self.inlet(x) + self.biases[0]))[:, 0]
+
+    if not growing:
+        assert dmft.torch.import_module(Biased, ROWS, WIDTHS["N"]).difference < 1e-10
+        return
+    with pytest.raises(dmft.InputError, match="biases, which has more .*several classes or shapes"):
+        dmft.torch.import_module(Biased, ROWS, WIDTHS["N"])
+
+
 class Unlike(Listed):
     """Lists that are no experts of one kind."""
 

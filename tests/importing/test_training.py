@@ -18,9 +18,10 @@ OPTIMIZERS = {
     "momentum": lambda m: torch.optim.SGD(m.parameters(), 0.03, momentum=0.8),
     "adam": lambda m: torch.optim.Adam(m.parameters(), 1e-2, eps=1e-6),
     "adamw": lambda m: torch.optim.AdamW(m.parameters(), 1e-2, betas=(0.8, 0.95), eps=1e-6,
-                                         weight_decay=0.1)}
+                                         weight_decay=0.1),
+    "lion": lambda m: dmft.torch.Lion(m.parameters(), 1e-2, eps=1e-3, weight_decay=0.1)}
 ALL = [(name, kind) for name in modules.MODULES for kind in ("sgd", "adam", "adamw")
-       ] + [("soft", "momentum")]
+       ] + [("soft", "momentum"), ("soft", "lion"), ("without_biases", "lion")]
 
 
 def his_outputs(mine, build, run, optimizer, width=WIDTH):
@@ -146,6 +147,7 @@ def test_muon_beside_plain_descent():
 @pytest.mark.parametrize("optimizer, words", [
     (lambda m: [torch.optim.Muon(m.parameters(), 0.1)], "first.weight has a side"),
     (lambda m: torch.optim.Muon([m.second.weight], 0.1, ns_steps=6), "ns_steps = 6"),
+    (lambda m: torch.optim.Muon([m.second.weight], 0.1, eps=0.5), "Muon with eps = 0.5: "),
     (lambda m: [torch.optim.Muon([m.second.weight], 0.1),
                 torch.optim.SGD([m.first.weight], 0.1, momentum=0.9)], "beside momentum"),
     (lambda m: [torch.optim.Adam(m.parameters(), 0.1)] if len(m.first.weight) > 16 else [
@@ -153,7 +155,7 @@ def test_muon_beside_plain_descent():
      "by muon at N = 16 and by adam at 32"),
     (lambda m: [torch.optim.Adam([m.second.weight], 0.1),
                 torch.optim.SGD([m.first.weight], 0.1)], "Adam and SGD"),
-], ids=["read_in", "steps", "momentum", "changing", "two_kinds"])
+], ids=["read_in", "steps", "eps", "momentum", "changing", "two_kinds"])
 def test_several_without_a_counterpart_are_refused(optimizer, words):
     build, example, more = modules.MODULES["without_biases"]
     mine = dmft.torch.import_module(build, example(), (16, 32), **more)
@@ -168,8 +170,10 @@ def test_several_without_a_counterpart_are_refused(optimizer, words):
     (lambda m: torch.optim.AdamW(
         m.parameters(), 0.1, weight_decay=0.5 if len(m.first.weight) > 16 else 0),
      "decays by 0 at N = 16 and by 0.05 at 32"),
+    (lambda m: dmft.torch.Lion(m.parameters()), "Lion with eps = 0: "),
+    (lambda m: torch.optim.AdamW(m.parameters(), eps=0), "AdamW with eps = 0: "),
     (lambda m: 3, "gives a int"),
-], ids=["unknown", "nesterov", "l2", "decay_at_one_width", "none"])
+], ids=["unknown", "nesterov", "l2", "decay_at_one_width", "signs", "no_eps", "none"])
 def test_optimizers_without_a_counterpart_are_refused(optimizer, words):
     build, example, more = modules.MODULES["without_biases"]
     mine = dmft.torch.import_module(build, example(), (16, 32), **more)

@@ -67,7 +67,8 @@ class StackedTensors(nn.ParameterList):
 def _places(one) -> list[dict]:
     """{path: (the module that has it, its name there)} of the parameters of each member."""
     if isinstance(one, nn.ParameterList):
-        return [{"": (one, str(e))} for e in range(len(one))]
+        return [{"": (one, key)} if one._parameters.get(key) is not None else {}
+                for key in map(str, range(len(one)))]    # others are None, or no tensors
     members = one.values() if isinstance(one, nn.ModuleDict) else one
     return [{path + "." * bool(path) + key: (part, key) for path, part in member.named_modules()
              for key in part._parameters if part._parameters[key] is not None}

@@ -110,7 +110,8 @@ class Judge:
                     > ALIKE * abs(getattr(first, key) or 0) for key in ("rate", "eps", "decay")))
                for one in laws):
             raise InputError(f"{name}: experts in a list are moved differently by the optimizer; a "
-                             "program has one rate, eps and decay for all of them")
+                             "program has one rate, eps and decay for all of them; give them one "
+                             "of each")
         return first
 
     @staticmethod

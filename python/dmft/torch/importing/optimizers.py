@@ -22,6 +22,7 @@ if hasattr(torch.optim, "Muon"):        # since 2.9
 # What may move the rest beside Muon, with the value of training.rest_optimizer.
 REST = {"gd": "gd", "adam": "adam", "adamw": "adam"}
 STEPS, COEFFICIENTS = 5, (3.4445, -4.7750, 2.0315)      # of Muon's iteration
+EPS = 1e-7                              # of Muon: the least norm that it divides by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +84,13 @@ def _refuse(optimizer) -> None:
                 and not group.get("decoupled_weight_decay"):
             raise InputError(f"weight_decay of {name} is added to the gradient, which a program "
                              "does not do; AdamW decays weights by themselves")
+        if group.get("eps", 1) <= 0 and kind_of(optimizer) == "adam":
+            raise InputError(f"{name} with eps = {group['eps']:g}: a program divides by a size "
+                             "plus an eps above 0, by which its limit is smooth; give a small one, "
+                             "such as eps=1e-8")
+        if kind_of(optimizer) == "muon" and group["eps"] > EPS:
+            raise InputError(f"Muon with eps = {group['eps']:g}: a program divides a matrix by its "
+                             f"norm, however small; leave eps at {EPS:g}")
         if "ns_steps" in group and (group["ns_steps"], tuple(group["ns_coefficients"])) != (
                 STEPS, COEFFICIENTS):
             raise InputError(f"Muon with ns_steps = {group['ns_steps']} and ns_coefficients = "

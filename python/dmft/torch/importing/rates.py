@@ -88,8 +88,9 @@ def of_user(optimizers, part: Part, parameters, own: dict) -> Owned:
             lr = muon_rate(group, parameter.shape) if lr else 0.0
         found.append((lr, float(group.get("eps", 0)), kind if lr else "", decay))
     if len(set(found)) > 1:
-        raise InputError(f"{', '.join(part.parameters)} are one matrix of the program, and have "
-                         "different rates, eps or decay in the optimizer")
+        raise InputError(f"{', '.join(part.parameters)}: the optimizer moves parts of what is one "
+                         "matrix of the program differently, which has one rate, eps and decay; "
+                         "give them one of each")
     if found[0][2] == "muon" and part.kind != "map":
         raise InputError(f"{part.parameters[0]} has a side that does not grow with the width, and "
                          "a program's Muon moves matrices between layers alone; give it to the "
