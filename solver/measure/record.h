@@ -137,7 +137,7 @@ int record_archive(struct record *record, int run, int steps, struct archive *ar
  * `context`, which now belongs to the record, are set by the caller. */
 int record_set_of_mean(const struct record *record, const char *name, struct of_mean of_mean,
                        struct err *err);
-/* Room for so many names along the axis `named`, SERIES_NAME bytes each, and an end. */
+/* Room for so many names along the axis `named`, SERIES_NAME bytes each with their end. */
 int record_name_axis(struct record *record, size_t count, struct err *err);
 void record_free(struct record *record); /* accepts a zeroed struct; idempotent */
 struct series *record_find(const struct record *record, const char *name); /* NULL if absent */
