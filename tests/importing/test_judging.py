@@ -1,10 +1,13 @@
 """mine.check(optimizer) of every optimizer of torch.optim: right where its rates go with the width
 as they should, wrong where they do not."""
+import math
+
 import dmft
 import dmft.torch
 import modules
 import pytest
 import torch
+from torch import nn
 
 WIDTHS = (64, 256)
 CLASSES = sorted(name for name, one in vars(torch.optim).items() if isinstance(one, type)
@@ -169,3 +172,52 @@ def test_a_start_of_a_vector_that_few_numbers_hide_is_not_called_right():
     small, large = check((8, 16)), check(WIDTHS)
     assert small.agrees and "larger widths mend" in small.text
     assert "vanishes beside ours" in large.text
+
+
+class Branches(nn.Module):
+    """Branches that start at zero beside a stream of rows; `power` is that of the head's start."""
+
+    def __init__(self, N, power, blocks=8):
+        super().__init__()
+        layer = lambda n, m: nn.Linear(m, n, bias=False)
+        self.read, self.head = layer(N, modules.NUMBERS), layer(1, N)
+        self.up = nn.ModuleList(layer(N, N) for _ in range(blocks))
+        self.down = nn.ModuleList(layer(N, N) for _ in range(blocks))
+        nn.init.normal_(self.head.weight, std=N ** power)
+        for one in self.down:
+            nn.init.zeros_(one.weight)
+
+    def forward(self, x):
+        x = self.read(x)
+        for up, down in zip(self.up, self.down):
+            x = x + down(torch.tanh(up(x)))
+        return self.head(x)[:, 0]
+
+
+def branches(power, widths):
+    mine = dmft.torch.import_module(lambda N: Branches(N, power), modules.numbers(), widths=widths)
+    return mine.check(lambda module: torch.optim.SGD([
+        {"params": one, "lr": 0.1 * one.shape[0] ** float(name == "read.weight")
+         / one.shape[1] ** float(name == "head.weight")}
+        for name, one in module.named_parameters()]))
+
+
+def test_branches_from_zero_that_explode_have_no_power():
+    """Each doubles the power of what arrives at those beneath it, step after step."""
+    found = branches(-0.5, (64, 256))
+    text = str(found)
+    assert found.agrees is False
+    assert found["down.7.weight"].learned < 1 < found["down.6.weight"].learned + 0.5, text
+    for name in ("read.weight", "up.0.weight", "down.0.weight"):
+        assert found[name].learned == math.inf, text
+        assert "its updates diverge" in found[name].text and "smaller lr" in found[name].text
+    assert all(tensor.learned == math.inf or tensor.learned < 2 for tensor in found.tensors), text
+
+
+def test_noise_of_a_start_is_not_doubled_by_branches_from_zero():
+    """Eight of them, beneath a head whose start is known to N^+-0.6."""
+    found = branches(-1.0, (16, 32))
+    noise = found["down.7.weight"].learned
+    assert noise == found["head.weight"].std + 1 and abs(noise) > 0.01     # else it proves nothing
+    assert all(abs(tensor.learned) <= 2 * abs(noise) + 1e-9 for tensor in found.tensors), str(found)
+    assert not any("updates explode" in tensor.text for tensor in found.tensors), str(found)

@@ -18,6 +18,7 @@ from dmft.torch.watching import (Watched, first_tensor, mean_square, outputs, ru
                                  same_tokens)
 
 PARTS = ("init", "prop", "eff")
+DIVERGED = 1e6  # times a loss, or squares of outputs, at the start, or 1 if that is larger
 FOLDED = 8  # more modules whose names differ in numbers alone, as those of experts, are one row
 
 
@@ -37,15 +38,23 @@ class Coordinates:
 
     An expert that has other tokens at the end is compared on those that it has at both times.
     left_out [optimizer] says which modules could not be compared at some width, and why: an expert
-    without tokens, or what is never called, such as out_proj in PyTorch's MultiheadAttention."""
+    without tokens, or what is never called, such as out_proj in PyTorch's MultiheadAttention.
+    diverged [optimizer]: the widths at which training has diverged (DIVERGED); what has moved has
+    no exponent then."""
     widths: list[int]
     rms: dict[str, dict[str, dict[str, np.ndarray]]]
     left_out: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     size: str = "N"
+    diverged: dict[str, list[int]] = dataclasses.field(default_factory=dict)
 
     def exponent(self, optimizer: str, module: str, part: str) -> float | None:
-        """Slope of ln rms in ln N; None where a part is zero or not finite, and of one width."""
-        return slope(self.rms[optimizer][module][part], self.widths)
+        """Slope of ln rms in ln N; None where a part is zero or not finite, of one width, and of
+        what has moved where training diverges."""
+        return self._power(optimizer, part, self.rms[optimizer][module][part])
+
+    def _power(self, optimizer: str, part: str, values) -> float | None:
+        lost = part != "init" and optimizer in self.diverged
+        return None if values is None or lost else slope(values, self.widths)
 
     def _rows(self, optimizer: str) -> dict[str, dict[str, np.ndarray]]:
         """Of the table: many modules that are alike are one, with their root mean square."""
@@ -63,13 +72,13 @@ class Coordinates:
                 for part in PARTS if any(part in one for one in every)}
         return rows
 
-    def _words(self, parts: dict[str, np.ndarray]) -> str:
+    def _words(self, optimizer: str, parts: dict[str, np.ndarray]) -> str:
         words = []
         for part in PARTS:
             values = parts.get(part)
-            power = None if values is None else slope(values, self.widths)
-            words.append("" if values is None else f"{values[-1]:.2g}" + (
-                "" if power is None else f" {self.size}^{power:+.2f}"))
+            power = self._power(optimizer, part, values)
+            last = "" if values is None else f"{values[-1]:.2g}"
+            words.append(last if power is None else f"{last} {self.size}^{power:+.2f}")
         return "  ".join(word.ljust(15) for word in words).rstrip()
 
     def __str__(self) -> str:
@@ -79,10 +88,15 @@ class Coordinates:
         lines = [f"rms at {_at(self.size)}{self.widths[-1]}, and its exponent over "
                  + _at(self.size, "widths ") + " ".join(map(str, self.widths))]
         for optimizer, rows in tables.items():
-            lines += [optimizer + ":", head, *(f"  {name.ljust(wide)}  {self._words(parts)}"
-                                               for name, parts in rows.items())]
+            lines += [optimizer + ":", head,
+                      *(f"  {name.ljust(wide)}  {self._words(optimizer, parts)}"
+                        for name, parts in rows.items())]
             lines += [f"  left out: {name}, {why}"
                       for name, why in self.left_out.get(optimizer, {}).items()]
+            if optimizer in self.diverged:
+                lines.append("  training diverges at " + _at(self.size)
+                             + " ".join(map(str, self.diverged[optimizer]))
+                             + ": take a smaller lr, or fewer steps")
         return "\n".join(lines)
 
 
@@ -143,18 +157,29 @@ class _ByModule:
                            for name in given_first if name in given_last}
 
 
-def _measure(watcher, seed: int, data: Data, optimizer, loss, steps: int) -> dict:
-    """Mean squares of one model, trained."""
+def _measure(watcher, seed: int, data: Data, optimizer, loss, steps: int) -> tuple[dict, bool]:
+    """Mean squares of one model, trained, and whether it has diverged; what is not finite any more
+    is then infinite."""
     model = watcher.model(seed)
     f0 = watcher.begin(model, data.X)
-    made = several(call_for_optimizer(optimizer, model))
+    made, losses = several(call_for_optimizer(optimizer, model)), []
     with watcher.within():
         for _ in range(steps):
             made.zero_grad()
-            loss(run_model(model, data.X), data.y).backward()
+            losses.append(loss(run_model(model, data.X), data.y))
+            losses[-1].backward()
             made.step()
     f, found = watcher.end(data.X)
-    return found | {"output": {"init": mean_square([f0]), "eff": mean_square([f - f0])}}
+    whole = {"init": mean_square([f0]), "eff": mean_square([f - f0])}
+    found |= {"output": whole}
+    last = mean_square([f])
+    sizes = [[one.item() for one in losses], [whole["init"], math.nan if last is None else last]]
+    diverged = not all(abs(one) <= DIVERGED * max(1, abs(first))
+                       for first, *later in sizes for one in later)
+    if diverged:
+        for parts in found.values():
+            parts |= {part: math.inf for part, square in parts.items() if square is None}
+    return found, diverged
 
 
 def _watchers(build, widths, data: Data, size: str, example) -> tuple[list, Data]:
@@ -274,14 +299,18 @@ def coordinate_check(build, widths, data, *, optimizers: dict | None = None, los
                                 "sgd": lambda model: torch.optim.SGD(model.parameters(), 0.1)}
     widths = list(widths)
     watchers, data = _watchers(build, widths, data, size, example)
-    rms, left_out = {}, {}
+    rms, left_out, diverged = {}, {}, {}
     for name, optimizer in optimizers.items():
-        sums = _Sums(widths, size)
+        sums, wide = _Sums(widths, size), {}
         for k, watcher in enumerate(watchers):
             for seed in range(seeds):
                 with torch.random.fork_rng(devices=[]):
-                    sums.add(k, _measure(watcher, seed, data, optimizer, loss, steps))
+                    found, diverges = _measure(watcher, seed, data, optimizer, loss, steps)
+                sums.add(k, found)
+                wide |= {widths[k]: None} if diverges else {}
         rms[name], left = sums.result()
         if left:
             left_out[name] = left
-    return Coordinates(widths, rms, left_out, size)
+        if wide:
+            diverged[name] = list(wide)
+    return Coordinates(widths, rms, left_out, size, diverged)

@@ -25,9 +25,9 @@ LEAST = 0.5  # power by which starts and rates of parameterizations differ
 @dataclasses.dataclass
 class Tensor:
     """A tensor of the module and what it stands for: exponents over the width of the two of them,
-    None where a number is zero; `learned` is by which power its updates are off. Verdicts are what
-    makes another limit of it; remarks are of Adam's eps and of weight decay, which may be too small
-    to matter; unknown is what cannot be told."""
+    None where a number is zero; `learned` is by which power its updates are off, infinite where no
+    power bounds them. Verdicts are what makes another limit of it; remarks are of Adam's eps and of
+    weight decay, which may be too small to matter; unknown is what cannot be told."""
     name: str
     ours: str
     std: float | None
@@ -247,40 +247,57 @@ class Pair:
 
     @staticmethod
     def _of_updates(learned: float | None, error: float):
-        if learned is not None and learned > error:
+        if learned == math.inf:
+            yield "its updates diverge: those of matrices behind it explode, by a larger power " \
+                "of N in each step; mend these, or take a smaller lr"
+        elif learned is not None and learned > error:
             yield f"its updates explode as N^{learned:.2f}"
         elif learned is not None and learned < -error:
             yield f"lazy: its updates vanish as N^{learned:.2f}"
 
     @staticmethod
     def _of_eps(eps: float | None, error: float):
-        if eps is not None and abs(eps) > error:
+        if eps is not None and error < abs(eps) < math.inf:
             yield f"eps {'grows' if eps > 0 else 'falls'} beside its gradient as N^{eps:.2f}"
 
 
 # --- the whole -------------------------------------------------------------------------------
 
-def _downstream(network: Program, pairs: dict[str, Pair]) -> dict[str, float]:
+def _downstream(network: Program, pairs: dict[str, Pair], error: float) -> dict[str, float]:
     """{matrix: by which power the gradient that arrives at it is off in the first steps}: along the
     worst path to the output, each matrix by its start, or if that is zero by what it learns. Where
-    numbers take a mean over sites, what is random adds up to N^0.5 less than what has learned."""
+    numbers take a mean over sites, what is random adds up to N^0.5 less than what has learned.
+
+    What a matrix moved by gradients learns is known to `error`, and is 0 within it: each of several
+    in a row would double it else. Where two of them explode in a row it is more in each step, as
+    each multiplies the gradient of the other, and what arrives in front of them is infinite."""
     operations = network.operations
     arriving = [-math.inf] * len(operations)
+    exploded = [False] * len(operations)    # on the way from the output, by what was learned
     arriving[network.output] = 0.0
     powers: dict[str, float] = {}
     for i in reversed(range(len(operations))):
-        name, own = operations[i].matrix, 0.0
-        if name and arriving[i] > -math.inf:
+        name, own, explodes = operations[i].matrix, 0.0, False
+        if arriving[i] == -math.inf:
+            continue
+        if name:
             powers[name] = max(powers.get(name, -math.inf), arriving[i])
         if name in pairs and pairs[name].matrix.kind != "bias" and not pairs[name].vector:
             own = pairs[name].start
             if own == -math.inf:
-                own = pairs[name].rate + (0 if pairs[name].by_entry else arriving[i])
+                own = pairs[name].rate
+                if not pairs[name].by_entry and own > -math.inf:
+                    own += arriving[i]
+                    own = own if abs(own) > error else 0.0
+                    explodes = own > 0
+        if own == -math.inf:
+            continue
         for k in operations[i].arguments:
-            power = arriving[i] + own
+            power = math.inf if explodes and exploded[i] else arriving[i] + own
             if operations[i].population is not None and operations[k].population is None:
                 power = max(power - 0.5, min(power, 0))
-            arriving[k] = max(arriving[k], power)
+            if power > arriving[k]:
+                arriving[k], exploded[k] = power, exploded[i] or explodes
     return powers
 
 
@@ -380,8 +397,8 @@ def judged(pairs: list[Pair], network: Program, widths, unnamed: list[str], miss
            outputs: Outputs, left=()) -> Check:
     """What is said of pairs of tensors and matrices of a network; unnamed: parameters without a
     matrix, missing: matrices without a parameter, left: of Check."""
-    gradients = _downstream(network, {pair.matrix.name: pair for pair in pairs})
     error = max(CLOSE, 4 * math.hypot(*(pair.sampling for pair in pairs
                                         if pair.matrix.kind != "bias")))
+    gradients = _downstream(network, {pair.matrix.name: pair for pair in pairs}, error)
     return Check([pair.tensor(gradients.get(pair.matrix.name, 0.0), error) for pair in pairs],
                  tuple(widths), unnamed, missing, outputs, dict(left))

@@ -1,0 +1,48 @@
+"""dmft.torch.coordinate_check of training that diverges. Run by make torch-test."""
+import pytest
+import torch
+
+import dmft
+import dmft.torch
+
+X = torch.randn(48, 10, generator=torch.Generator().manual_seed(0))
+y = torch.tanh(X[:, 0] * X[:, 1]) + X[:, 2]
+
+
+def linear(n, m, std):
+    layer = torch.nn.Linear(m, n, bias=False)
+    torch.nn.init.normal_(layer.weight, std=std)
+    return layer
+
+
+class Branches(torch.nn.Module):
+    """Branches that start at zero beside a stream of rows."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.read, self.head = linear(N, 10, 0.3), linear(1, N, N ** -0.5)
+        self.up = torch.nn.ModuleList(linear(N, N, N ** -0.5) for _ in range(4))
+        self.down = torch.nn.ModuleList(linear(N, N, 0.0) for _ in range(4))
+
+    def forward(self, x):
+        x = self.read(x)
+        for up, down in zip(self.up, self.down):
+            x = x + down(torch.tanh(up(x)))
+        return self.head(x)[:, 0]
+
+
+@pytest.mark.parametrize("lr", [2.0, 1e9])
+def test_training_that_diverges_has_no_exponents(lr):
+    """Neither of large numbers, nor of those that are not finite any more."""
+    found = dmft.torch.coordinate_check(
+        Branches, [16, 32, 64], (X, y), steps=6,
+        optimizers={"sgd": lambda model: torch.optim.SGD(model.parameters(), lr),
+                    "slow": lambda model: torch.optim.SGD(model.parameters(), 1e-3)})
+    assert found.diverged == {"sgd": [16, 32, 64]} and found.left_out == {}, str(found)
+    for name, parts in found.rms["sgd"].items():
+        assert all(found.exponent("sgd", name, part) is None for part in parts if part != "init")
+        assert found.exponent("slow", name, "eff") is not None
+    said = str(found)
+    assert "training diverges at width 16 32 64: take a smaller lr" in said
+    rows = said[said.index("sgd:"):said.index("slow:")].splitlines()
+    assert max(row.count("N^") for row in rows) == 1, said     # of the start
