@@ -205,7 +205,7 @@ def test_errors_are_of_enough_runs(rows):
     assert few == FEW
 
 
-FEW_OPTIMA = {98, 116, 117, 164, 177, 187, 192}  # the same of best rates: six networks or four
+FEW_OPTIMA = {98, 116, 117, 164, 187, 192}  # the same of best rates: six networks or four
 
 
 def test_optima_are_of_enough_networks(rows):
