@@ -21,6 +21,7 @@ class Builds:
     def __init__(self, build, widths, ignored):
         self.build, self.ignored = build, tuple(ignored)
         self.lists: set[str] = set()
+        self.halves: list[str] = []     # lines of build that ask for half precision
         if not callable(build) or isinstance(build, torch.nn.Module):
             raise InputError(f"build is a {type(build).__name__}; it must be a function of the "
                              "width that makes the module")
@@ -58,8 +59,9 @@ class Builds:
         try:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                with InDouble(), doubles():
+                with InDouble() as asked, doubles():
                     module = self.build(*sizes)
+                self.halves += asked.halves
         except InputError:
             raise
         except Exception as error:      # of a stranger's code

@@ -173,8 +173,9 @@ def same_buffers(module, built) -> None:
     for name, one in module.named_buffers():
         other = there.get(name)
         known = other is not None and other.shape == one.shape
+        near = max(SINGLE, torch.finfo(one.dtype).eps if one.is_floating_point() else 0)
         if known and (not one.numel() or torch.allclose(
-                one.double(), other.double(), SINGLE, SINGLE * other.double().abs().max().item(),
+                one.double(), other.double(), near, near * other.double().abs().max().item(),
                 equal_nan=True)):
             continue
         raise InputError(f"the buffer {name} of this module is not what build makes it; the "

@@ -33,7 +33,7 @@ _TORCH = os.path.dirname(torch.__file__) + os.sep
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GROUPED = "aten._grouped_mm.default"
-_SINGLE = (torch.float32, torch.float16, torch.bfloat16)
+HALF = (torch.float16, torch.bfloat16)
 
 
 @dataclasses.dataclass
@@ -53,18 +53,20 @@ class Step:
 @dataclasses.dataclass
 class Record:
     """What a module computed: its steps, its parameters and buffers by name, the input, the
-    output, what it adds to the loss, and the lines with random numbers that became their means."""
+    output, what it adds to the loss, the lines with random numbers that became their means, and
+    those that ask for half precision."""
     steps: list[Step]
     parameters: dict[str, torch.Tensor]
     input: torch.Tensor
     output: torch.Tensor
     penalties: tuple
     means: list[str]
+    halves: list[str]
 
 
-def _place() -> str:
+def _place(above: int = 2) -> str:
     """The line of the module that is being run: the innermost one outside of PyTorch."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(above)
     while frame:
         file = frame.f_code.co_filename
         if frame.f_code.co_name == "pure" and file.startswith(_HERE):
@@ -104,21 +106,26 @@ def grouped_product(x, weight, offs=None, *_, **__) -> torch.Tensor:
     return torch.stack([a @ b for a, b in zip(x.split(sizes, 1), weight.split(sizes))])
 
 
-def _doubled(value):
-    return torch.float64 if value in _SINGLE else value
+def _doubled(options, halves: list[str]) -> dict:
+    """Options of an operation, in double precision; a line that asks for half of it is noted."""
+    asked = (options or {}).get("dtype")
+    if asked in HALF:
+        halves.append(f"{asked} at {_place(3)}")
+    single = asked == torch.float32 or asked in HALF
+    return (options or {}) | ({"dtype": torch.float64} if single else {})
 
 
 class InDouble(TorchDispatchMode):
-    """What asks for float32 or less gets float64. normals: a list of what is drawn, which grows;
-    other random numbers are then their means."""
+    """What asks for float32 or less gets float64; `halves`: where less was asked for. normals: a
+    list of what is drawn, which grows; other random numbers are then their means."""
 
     def __init__(self, normals: list | None = None):
         super().__init__()
         self.normals = normals
+        self.halves: list[str] = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        options = {key: _doubled(one) if key == "dtype" else one
-                   for key, one in (kwargs or {}).items()}
+        options = _doubled(kwargs, self.halves)
         if str(function) == GROUPED:
             return grouped_product(*args, **options)
         if self.normals is None:
@@ -205,11 +212,11 @@ class Recorder(TorchDispatchMode):
         self.steps: list[Step] = []
         self.unknown: set[int] = set()
         self.means: list[str] = []      # lines with random numbers that became their means
+        self.halves: list[str] = []     # lines that ask for half precision
         self._at: dict[int, dict] = {}  # {a place of memory: {id: a tensor that is there}}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        options = {key: _doubled(one) if key == "dtype" else one
-                   for key, one in (kwargs or {}).items()}
+        options = _doubled(kwargs, self.halves)
         name = str(function).rsplit(".", 1)[0].removeprefix("aten.")
         found, of = mean_of(function, args, options)
         stopped = self.like.stopped if self.like else not torch.is_grad_enabled()
@@ -338,4 +345,5 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
 
     with sdpa_kernel(SDPBackend.MATH), recorder, _AsInTraining(recorder.unknown):
         found, *terms = torch.func.functionalize(pure)(kept, x)
-    return Record(recorder.steps, parameters, x, found, tuple(terms), recorder.means)
+    return Record(recorder.steps, parameters, x, found, tuple(terms), recorder.means,
+                  recorder.halves)

@@ -101,6 +101,7 @@ class Imported:
                 raise InputError(f"the module of width {N} cannot be run on the example: "
                                  + said_of(error)) from error
         self.means = records[0].means
+        self.halves = [*self._builds.halves, *records[0].halves]
         try:
             return read(records, self._builds.ignored)
         except Gap as gap:
@@ -382,6 +383,10 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), c
         warnings.warn("random numbers that are no normals have their means in the network, with "
                       "which dropout and jitter do nothing, as if set to 0: "
                       + "; ".join(dict.fromkeys(found.means)), NoteWarning, stacklevel=2)
+    if found.halves:
+        warnings.warn("half precision is read as double precision, as all numbers are, so that its "
+                      "round-off is no part of the network: "
+                      + "; ".join(dict.fromkeys(found.halves)), NoteWarning, stacklevel=2)
     found.compare()
     worst = worst_of(found.differences)
     if found.differences["output"] > AGREES and not math.isnan(found.difference):
