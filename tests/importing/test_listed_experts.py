@@ -261,6 +261,13 @@ class Unlike(Listed):
     def twice(self, x, logits):
         return self.soft(x, logits) + self.experts[0](x.tanh())
 
+    def one_hot(self, x, logits):
+        loads = F.one_hot(logits.topk(2).indices, len(self.experts)).double().sum(1).mean(0)
+        return self.soft(x, logits) * (loads * logits.softmax(-1)).sum(-1, keepdim=True)
+
+    def by_loop(self, x, logits):
+        return self.soft(x, logits) * sum(one.square() for one in logits.unbind(1))[:, None]
+
     def by_data(self, x, logits):
         return self.experts[int(logits.mean(0).argmax())](x)
 
@@ -282,7 +289,8 @@ class Unlike(Listed):
     ("tied", "experts.0.down.weight is a parameter of something else, too"),
     ("twice", r"an expert is used by itself \(.*test_listed_experts.py:\d+: .*by counts="),
     ("by_data", "an expert is used by itself"), ("by_number", "go with the number of an expert"),
-    ("of_rows", "another value than one by one")])
+    ("of_rows", "another value than one by one"), ("by_loop", "at the larger one; .*along an axis"),
+    ("one_hot", r"a one_hot of a growing number of experts; .*scatter\(-1, index, 1.0\)")])
 def test_experts_that_are_not_alike_are_refused(form, sentence):
     with pytest.raises(dmft.InputError, match=sentence):
         dmft.torch.import_module(lambda N, E: Unlike(N, E, form), ROWS, WIDTHS)

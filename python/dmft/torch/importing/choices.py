@@ -413,6 +413,9 @@ def _one_hot(read, base, dim, index, source):
     if source != 1:
         raise Gap("entries are scattered along an axis of one")
     count = base.values[0].shape[dim]
+    if base.values[1].shape[dim] != count:
+        raise Gap("a one_hot of a growing number of experts; a mask of those chosen is "
+                  "torch.zeros_like(scores).scatter(-1, index, 1.0)")
     builder = read.builder
     cells = [builder.constant((float(one.data[0] == e),) * 2) for one in index.cells.flat
              for e in range(count)]

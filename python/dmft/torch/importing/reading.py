@@ -107,7 +107,9 @@ class Reading:
                                  f"{a.operation}{tidy(a.place)} at the smaller one, {b.operation}"
                                  f"{tidy(b.place)} at the larger one; a loop over what data choose "
                                  "needs an example in which every expert is chosen, 24 or more "
-                                 "rows for each")
+                                 "rows for each, and one whose length goes with the width is read "
+                                 "of what members of an nn.ModuleList make: let others be sums and "
+                                 "means along an axis")
         if len(one.steps) != len(two.steps):
             raise InputError(f"the module has {len(one.steps)} operations at the smaller width and "
                              f"{len(two.steps)} at the larger one; what grows must be the width of "
