@@ -84,13 +84,13 @@ def _call(module, x, *given):
                          + said_of(error)) from error
 
 
-def _gradients(one, parameters):
+def _gradients(one, parameters, lines):
     try:
         return torch.autograd.grad(one, parameters, allow_unused=True)
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError("PyTorch finds no gradient of the module, as a step of training wants "
-                         f"it: {reason}") from error
+                         f"it: {reason}{lines.without_gradient(reason)}") from error
 
 
 def _compared(module, net, mine, x):
@@ -108,7 +108,7 @@ def _compared(module, net, mine, x):
     learning = {name: one for name, one in parameters.items() if one.requires_grad}
     sums = ((weight * wanted).sum() + sum(terms), (weight * made).sum() + penalty)
     with InDouble():
-        gradients = [_gradients(one, list(learning.values())) for one in sums]
+        gradients = [_gradients(one, list(learning.values()), mine.lines) for one in sums]
     none = max((g.abs().max().item() for g in gradients[0] if g is not None), default=1.0)
     for name, theirs, ours in zip(learning, *gradients):
         theirs, ours = (torch.zeros_like(learning[name]) if g is None else g
@@ -183,24 +183,25 @@ def same_buffers(module, built) -> None:
                          "it in build, or make it a parameter")
 
 
-def refused(worst: str, value: float) -> InputError:
-    """The sentence that says what of a network is not the module."""
+def refused(worst: str, value: float, lines) -> InputError:
+    """The sentence that says what of a network is not the module; lines: those of it (lines.py)."""
     what = worst if worst in ("output", "terms of the loss", OTHER, AGAIN) else \
-        f"the gradient of {worst}"
+        f"the gradient of {worst}{lines.of(worst)}"
     if math.isnan(value):
         return InputError(f"whether the network is the module cannot be told: {what} is not "
                           "finite in the module itself, at a width and on inputs that were not "
                           "traced (normal numbers of the size of the example's)")
     return InputError(f"the network is not the module: {what} differs by {value:.1e} of its "
                       "largest value at a width and on inputs that were not traced; "
-                      + _why(worst))
+                      + _why(worst, lines))
 
 
-def _why(worst: str) -> str:
+def _why(worst: str, lines) -> str:
     if worst == AGAIN:
-        return "it remembers earlier calls, as in a buffer that every call changes; let your " \
-            "loop change it behind a step, and not forward"
+        return "it remembers earlier calls, as in a buffer that every call changes" \
+            f"{lines.written}; let your loop change it behind a step, and not forward"
     if worst in ("output", OTHER):
         return "a branch on data, an expert that the example never chose, or a number that is no " \
             "power of the width"
-    return "something holds gradients back (detach, padding_idx, a hook), or shares a parameter"
+    return "something holds gradients back, as detach, .data, padding_idx or a hook" \
+        f"{lines.held}, or shares a parameter"

@@ -141,7 +141,7 @@ class Judge:
         optimizers = [several(call_for_optimizer(optimizer, module)) for module in self.his]
         law = law_of(optimizers[0])
         networks, own = self.networks(law.kind), self._own()
-        found = {part.name: [rates.of_user(*pair) for pair in zip(
+        found = {part.name: [rates.of_user(*pair, self.imported.lines) for pair in zip(
             optimizers, (part, part), self.parameters, own)] for part in self.imported.parts}
         for part in self.imported.parts:
             one, two = (owned.kind or "none" for owned in found[part.name])

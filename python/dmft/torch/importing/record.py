@@ -53,8 +53,9 @@ class Step:
 @dataclasses.dataclass
 class Record:
     """What a module computed: its steps, its parameters and buffers by name, the input, the
-    output, what it adds to the loss, the lines with random numbers that became their means, and
-    those that ask for half precision."""
+    output, what it adds to the loss, and lines: with random numbers that became their means, of
+    half precision, where gradients are held back, where buffers are written, and where numbers are
+    taken out of tensors."""
     steps: list[Step]
     parameters: dict[str, torch.Tensor]
     input: torch.Tensor
@@ -62,6 +63,9 @@ class Record:
     penalties: tuple
     means: list[str]
     halves: list[str]
+    held: list[str]
+    written: list[str]
+    taken: list[str]
 
 
 def _place(above: int = 2) -> str:
@@ -164,13 +168,17 @@ def _within(value):
     return torch._from_functional_tensor(value)
 
 
+# What lets other gradients through than those of what is computed, or none.
+HOLDING = (torch.Tensor.register_hook, torch.Tensor.data.__get__, torch.Tensor.detach)
+
+
 class _AsInTraining(TorchFunctionMode):
     """What functionalize refuses, or does not know: tolist() goes number by number, and what is
     computed has a gradient, as in training. unknown: that of the recorder."""
 
     def __init__(self, unknown: set[int]):
         super().__init__()
-        self.unknown = unknown
+        self.unknown, self.held = unknown, []
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is torch.Tensor.tolist:
@@ -179,6 +187,8 @@ class _AsInTraining(TorchFunctionMode):
             return args[0].is_floating_point() and torch.is_grad_enabled()
         if function is torch.Tensor.requires_grad_:
             return args[0]
+        if function in HOLDING:
+            self.held.append(_place())
         if function is torch.Tensor.register_hook:  # what it does to a gradient is found later
             return RemovableHandle(OrderedDict())
         if function == torch.Tensor.data.__get__:
@@ -213,6 +223,7 @@ class Recorder(TorchDispatchMode):
         self.unknown: set[int] = set()
         self.means: list[str] = []      # lines with random numbers that became their means
         self.halves: list[str] = []     # lines that ask for half precision
+        self.taken: list[str] = []      # lines that make numbers of tensors
         self._at: dict[int, dict] = {}  # {a place of memory: {id: a tensor that is there}}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -234,6 +245,8 @@ class Recorder(TorchDispatchMode):
         if is_random(name):
             known = False
         results = tuple(tensors(found))
+        if name == "_local_scalar_dense" and isinstance(found, float) and not known:
+            self.taken.append(_place())
         if not known:
             self.unknown.update(id(one) for one in results)
         values = tuple(_values(one, name) for one in results) if known else None
@@ -318,10 +331,14 @@ def _put(module: torch.nn.Module, tensors: dict[str, torch.Tensor]):
             table[key] = one
 
 
-def _refuse_written(name: str, now: torch.Tensor, recorder: _Recorder) -> None:
-    """Refuses a module that changes a parameter; its line is that of what stands there now."""
-    places = [step.place for step in recorder.steps if any(one is now for one in step.results)]
-    if places:
+def _written(now: torch.Tensor, recorder: Recorder) -> list[str]:
+    """The line of the module that has made what stands there now."""
+    return [step.place for step in recorder.steps if any(one is now for one in step.results)]
+
+
+def _refuse_written(name: str, now: torch.Tensor, recorder: Recorder) -> None:
+    """Refuses a module that changes a parameter."""
+    if places := _written(now, recorder):
         raise InputError(f"the module writes into its parameter {name}, which training alone "
                          f"changes in a program; do it in build, or behind steps ({places[-1]})")
 
@@ -330,7 +347,7 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
     """The record of a module in double precision at the input x."""
     parameters = dict(module.named_parameters())
     kept = parameters | dict(module.named_buffers())
-    recorder = Recorder()
+    recorder, written = Recorder(), []
     recorder.unknown.update(id(one) for one in [*parameters.values(), x])
 
     def pure(tensors, given):
@@ -341,9 +358,12 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
                 found, terms = first_output(output(module, given) if output else module(given))
             for name in parameters:
                 _refuse_written(name, _within(tensors[name]), recorder)
+            for name in (one for one in kept if one not in parameters):
+                written.extend(_written(_within(tensors[name]), recorder))
             return tuple(one.clone() for one in (found, *terms))
 
-    with sdpa_kernel(SDPBackend.MATH), recorder, _AsInTraining(recorder.unknown):
+    training = _AsInTraining(recorder.unknown)
+    with sdpa_kernel(SDPBackend.MATH), recorder, training:
         found, *terms = torch.func.functionalize(pure)(kept, x)
     return Record(recorder.steps, parameters, x, found, tuple(terms), recorder.means,
-                  recorder.halves)
+                  recorder.halves, training.held, written, recorder.taken)

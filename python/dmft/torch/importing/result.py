@@ -22,6 +22,7 @@ from dmft.torch.importing.guard import (AGAIN, differences, fresh, refused, same
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
+from dmft.torch.importing.lines import Lines
 from dmft.torch.importing.parts import Part, uncovered
 from dmft.torch.importing.random_numbers import drawn_as
 from dmft.torch.importing.reading import Reading, read
@@ -101,6 +102,7 @@ class Imported:
                 raise InputError(f"the module of width {N} cannot be run on the example: "
                                  + said_of(error)) from error
         self.means = records[0].means
+        self.lines = Lines(records[0])
         self.halves = [*self._builds.halves, *records[0].halves]
         try:
             return read(records, self._builds.ignored)
@@ -174,7 +176,9 @@ class Imported:
         try:
             writer.write(output, terms)
         except Gap as gap:
-            raise InputError(str(gap)) from None
+            taken = self.lines.taken
+            raise InputError(f"{gap}; numbers of Python are made of tensors{taken}" if taken
+                             else str(gap)) from None
         return writer
 
     def _settings(self, writer: Writer) -> dict:
@@ -195,7 +199,7 @@ class Imported:
 
     def _covered(self) -> None:
         parameters = dict(self._modules[0].named_parameters())
-        self.unused = uncovered(self.parts, parameters, self._builds.ignored)
+        self.unused = uncovered(self.parts, parameters, self._builds.ignored, self.lines)
         if self.unused:
             warnings.warn("no output depends on all of " + ", ".join(self.unused)
                           + ", which are no part of the network", NoteWarning, stacklevel=4)
@@ -394,7 +398,7 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), c
     if found.differences[AGAIN] > AGREES:
         worst = AGAIN                   # by which all else differs, too
     if check and not found.difference <= AGREES:
-        raise refused(worst, found.differences[worst])
+        raise refused(worst, found.differences[worst], found.lines)
     return found
 
 
