@@ -1,6 +1,7 @@
 """Experts in a list of growing length train as in their own loop, also by Muon, which takes the
 matrix of each by itself, and have the limit of one tensor."""
 import itertools
+import warnings
 
 import dmft
 import dmft.torch
@@ -106,6 +107,23 @@ def test_his_loop_and_ours_are_one(imported, name, kind):
     {"nesterov": False, "momentum": 0.8, "weight_decay": 0}], ids=str)
 def test_muon_takes_the_matrix_of_each_expert(imported, more):
     trained_alike(imported("wide"), BUILDS["wide"], lambda m: by_muon(m, **more), WIDTH)
+
+
+@pytest.mark.parametrize("units, said", [(lambda N: 3, True), (lambda N: 2 * N, False)],
+                         ids=["few", "wide"])
+def test_experts_that_are_copies_are_said_where_a_network_draws_them(units, said):
+    """Wide ones have a matrix for what they share."""
+    def build(N, E):
+        made = Listed(N, E, "soft", units=units(N))
+        for one in made.experts:
+            one.load_state_dict(made.experts[0].state_dict())
+        return made
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        dmft.torch.import_module(build, ROWS, WIDTHS).as_trained(OPTIMIZERS["sgd"])
+    notes = [str(one.message) for one in found]
+    assert any("experts.*.up.weight" in one and "copied experts" in one
+               for one in notes) == said, notes
 
 
 @needs_muon

@@ -205,7 +205,10 @@ class Judge:
             if zeros == len(values) or part.kind == "vector" and (values == values[0]).all():
                 continue
             why = f"are those of {', '.join(twin.parameters)}" if twin is not part else \
-                "are 0 in part" if zeros else "have a mean that is not 0" \
+                "are 0 in part" if zeros else \
+                "are equal to others of them, as in copied experts," \
+                if not part.common and 1 < len(values.unique()) <= len(values) / 2 else \
+                "have a mean that is not 0" \
                 if mean ** 2 * len(values) > SIGMAS ** 2 * (size - mean ** 2) else \
                 "depend on one another, since its rows or columns are orthogonal," \
                 if rates.is_orthogonal(part, self.parameters[1]) else None
