@@ -173,9 +173,9 @@ def _measure(watcher, seed: int, data: Data, optimizer, loss, steps: int) -> tup
     whole = {"init": mean_square([f0]), "eff": mean_square([f - f0])}
     found |= {"output": whole}
     last = mean_square([f])
-    sizes = [[one.item() for one in losses], [whole["init"], math.nan if last is None else last]]
-    diverged = not all(abs(one) <= DIVERGED * max(1, abs(first))
-                       for first, *later in sizes for one in later)
+    pairs = [(losses[0].item(), one.item()) for one in losses[1:]]
+    pairs.append((whole["init"], math.nan if last is None else last))
+    diverged = not all(abs(one) <= DIVERGED * max(1, abs(first)) for first, one in pairs)
     if diverged:
         for parts in found.values():
             parts |= {part: math.inf for part, square in parts.items() if square is None}
