@@ -46,3 +46,12 @@ def test_training_that_diverges_has_no_exponents(lr):
     assert "training diverges at width 16 32 64: take a smaller lr" in said
     rows = said[said.index("sgd:"):said.index("slow:")].splitlines()
     assert max(row.count("N^") for row in rows) == 1, said     # of the start
+
+
+def test_a_module_that_gives_no_numbers_at_the_start_does_not_diverge_by_training():
+    def build(N):
+        module = Branches(N)
+        torch.nn.init.constant_(module.head.weight, torch.nan)
+        return module
+    found = dmft.torch.coordinate_check(build, [8], (X, y), seeds=1, steps=1)
+    assert found.diverged == {} and found.left_out["sgd"]["output"].startswith("eff")

@@ -175,7 +175,8 @@ def _measure(watcher, seed: int, data: Data, optimizer, loss, steps: int) -> tup
     last = mean_square([f])
     pairs = [(losses[0].item(), one.item()) for one in losses[1:]]
     pairs.append((whole["init"], math.nan if last is None else last))
-    diverged = not all(abs(one) <= DIVERGED * max(1, abs(first)) for first, one in pairs)
+    diverged = whole["init"] is not None and not all(
+        abs(one) <= DIVERGED * max(1, abs(first)) for first, one in pairs)
     if diverged:
         for parts in found.values():
             parts |= {part: math.inf for part, square in parts.items() if square is None}
