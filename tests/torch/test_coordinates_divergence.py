@@ -4,15 +4,7 @@ import torch
 
 import dmft
 import dmft.torch
-
-X = torch.randn(48, 10, generator=torch.Generator().manual_seed(0))
-y = torch.tanh(X[:, 0] * X[:, 1]) + X[:, 2]
-
-
-def linear(n, m, std):
-    layer = torch.nn.Linear(m, n, bias=False)
-    torch.nn.init.normal_(layer.weight, std=std)
-    return layer
+from test_coordinates import X, linear, y
 
 
 class Branches(torch.nn.Module):
