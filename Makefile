@@ -58,7 +58,7 @@ include kernels/cuda.mk
 SOURCES := $(sort $(foreach folder,kernels models integrators solver,$(wildcard $(folder)/*.c $(folder)/*/*.c)))
 COMPILED := $(patsubst %.c,%,$(filter-out solver/main_%,$(SOURCES)))
 OBJECTS := $(patsubst %,$(PLAIN)/%.o,$(filter-out $(RANKS),$(COMPILED))) $(RANKS:%=$(BUILD)/%.o) $(CUDA_OBJECTS)
-LINK = @echo '  LD $@'; $(LINKER) $(OPT) -fopenmp $(filter %.o,$^) $(LDLIBS) -o $@
+LINK = @echo '  LD $@'; $(call LINKED,$(filter %.o,$^))
 # A file that is written again only where its text changes, and then what depends on it is made again.
 STAMP = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 
@@ -67,7 +67,7 @@ $(PROGRAMS): %: $(BUILD)/% FORCE
 	@cmp -s $< $@ || cp -f $< $@
 
 $(BUILD)/dmft-%: $(PLAIN)/solver/main_%.o $(OBJECTS) $(BUILD)/objects
-	$(LINK)
+	$(call LINK_ALONE,$(filter %.o,$^))
 
 # Programs are linked again where a source has come or gone.
 $(BUILD)/objects: FORCE

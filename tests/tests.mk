@@ -56,8 +56,8 @@ FAULTY := base_grow malloc calloc realloc strdup open_memstream write fwrite fcl
           H5Fopen H5LTpath_valid H5Aexists_by_name H5Aopen_by_name H5Aread H5Dread H5LTget_dataset_ndims H5LTget_dataset_info \
           H5LTread_dataset_double H5Dopen2 H5Dwrite H5Fcreate H5Fflush H5Fget_file_image H5DSset_scale H5DSattach_scale
 $(BUILD)/faults/dmft-%: $(PLAIN)/solver/main_%.o $(PLAIN)/tests/faults/faults.o $(EMULATED_OBJECTS) $(BUILD)/objects
-	@mkdir -p $(@D)
-	$(LINK) -lstdc++ $(FAULTY:%=-Wl,--wrap=%)
+	@mkdir -p $(@D) && ld -r $(FAULTY:%=--wrap=%) $(filter %.o,$^) -o $@.o
+	$(call LINK_ALONE,$@.o -lstdc++)
 $(foreach f,faults shared,$(BUILD)/$f/dmft-sweep $(BUILD)/$f/dmft-data): python/dmft-sweep $(BUILD)/python
 	$(SCRIPT)
 $(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
