@@ -170,28 +170,12 @@ void rows_add_at(struct rows x, const int *which, struct rows y) {
         rows_add(NULL, rows_part(x, k, 1), rows_part(y, which[k], 1));
 }
 
-int rows_find_live(const struct rows *list, int count, bool *live, struct err *err) {
-    FREED(base_free) double *squares = NULL;
-    size_t rows = 0, first = 0;
-    for (int i = 0; i < count; i++)
-        rows += (size_t)list[i].count;
-    TRY(base_alloc_unset(&squares, rows, sizeof *squares, err));
-    for (int i = 0; i < count; first += (size_t)list[i++].count) {
-        struct rows x = list[i];
-        bool here = x.count && x.array->backend->is_live && !x.array->split.over_ranks;
-        for (int k = 0; k < x.count && here; k++)
-            squares[first + (size_t)k] = x.array->backend->is_live(rows_part(x, k, 1));
-        if (x.count && !here) {
-            backend_hold(x.array->backend, true);
-            x.array->backend->averages(x, x, squares + first);
-        }
-    }
-    for (int i = 0; i < count; i++)
-        if (list[i].count)
-            backend_hold(list[i].array->backend, false);
-    for (size_t k = 0; k < rows; k++)
-        live[k] = squares[k] != 0;
-    return CODE_OK;
+void rows_look_live(struct rows x, double *live) {
+    bool here = x.count && x.array->backend->is_live && !x.array->split.over_ranks;
+    for (int k = 0; k < x.count && here; k++)
+        live[k] = x.array->backend->is_live(rows_part(x, k, 1));
+    if (x.count && !here)
+        x.array->backend->averages(x, x, live);
 }
 
 int rows_cross(struct rows x, struct rows y, struct err *err) {

@@ -281,8 +281,8 @@ void rows_low_rank(struct rows y, double beta, double scale, struct rows x, stru
 void rows_take(struct rows x, const int *which, struct rows out);
 void rows_spread(struct rows x, const int *which, int count);
 void rows_add_at(struct rows x, const int *which, struct rows y);
-/* Finds which rows have a number that is not 0, list after list: live [all of them]. */
-int rows_find_live(const struct rows *list, int count, bool *live, struct err *err);
+/* live[k] is not 0 where row k has a number that is not 0; from a device it comes as averages do. */
+void rows_look_live(struct rows x, double *live);
 void rows_scale(double factor, struct rows x);                     /* x *= factor */
 void rows_add_scaled(double factor, struct rows x, struct rows y); /* y += factor x */
 void rows_poison(struct rows x);                                   /* x = NaN */

@@ -42,12 +42,12 @@ static void finite_free(struct map *map) {
  * selected are 0, and what follows from them need not be computed. All of them count as live where
  * too few are 0 for that to pay. */
 static int find_live(struct rows rows, int *live, int *found, struct err *err) {
-    FREED(base_free) bool *is_live = NULL;
+    FREED(base_free) double *is_live = NULL;
     TRY(base_alloc_unset(&is_live, (size_t)rows.count, sizeof *is_live, err));
-    TRY(rows_find_live(&rows, 1, is_live, err));
+    rows_look_live(rows, is_live);
     *found = 0;
     for (int mu = 0; mu < rows.count; mu++)
-        if (is_live[mu])
+        if (is_live[mu] != 0)
             live[(*found)++] = mu;
     if (8 * *found > 7 * rows.count)
         *found = rows.count;

@@ -3,23 +3,6 @@
 #include "models/engine/node.h"
 #include "models/parts/router.h"
 
-/* Whether rows have no entry but 0; of no rows: they have one. */
-static int find_zero(const struct rows *rows, int count, bool *zero, struct err *err) {
-    FREED(base_free) bool *live = NULL;
-    size_t all = 0;
-    for (int i = 0; i < count; i++)
-        all += (size_t)rows[i].count;
-    TRY(base_alloc(&live, all, sizeof *live, err));
-    TRY(rows_find_live(rows, count, live, err));
-    const bool *next = live;
-    for (int i = 0; i < count; i++) {
-        zero[i] = rows[i].count > 0;
-        for (int k = 0; k < rows[i].count; k++)
-            zero[i] &= !*next++;
-    }
-    return CODE_OK;
-}
-
 /* Whether a limit that learns from the coordinates of the rows that its matrix has read has found 0
  * alone: it has other rows in their place by now. */
 static bool coordinates_are_zero(const struct map *map) {
@@ -90,28 +73,47 @@ static double judge_parameter(const struct net *net, const struct parameter *p, 
 }
 
 /* What has moved once is not looked at again. */
-static int fill(const struct measuring *m, double *const *out, struct err *err) {
+static bool has_moved(const struct measuring *m, int parameter) {
     const struct series *series = record_find(m->record, STILL_SERIES);
-    const double *before = m->t ? record_at(m->record, series, m->run, m->t - 1) : NULL;
-    const struct parameter *p = m->net->parameters.item;
-    int count = m->net->parameters.count;
-    FREED(base_free) struct rows *rows = NULL;
-    FREED(base_free) bool *zero = NULL;
-    TRY(base_alloc(&rows, ROWS * (size_t)count, sizeof *rows, err));
-    TRY(base_alloc(&zero, ROWS * (size_t)count, sizeof *zero, err));
-    for (int i = 0; i < count; i++)
-        if (!before || before[i] != STILL_MOVES)
-            rows_of_parameter(m->net, &p[i], rows + ROWS * i);
-    TRY(find_zero(rows, ROWS * count, zero, err));
-    for (int i = 0; i < count; i++)
-        out[0][i] = before && before[i] == STILL_MOVES
-                        ? STILL_MOVES
-                        : judge_parameter(m->net, &p[i], zero + ROWS * i);
+    return m->t && record_at(m->record, series, m->run, m->t - 1)[parameter] == STILL_MOVES;
+}
+
+static int ask(const struct measuring *m, struct err *err) {
+    double *room = m->room;
+    (void)err;
+    for (int i = 0; i < m->net->parameters.count; i++) {
+        struct rows rows[ROWS] = {0};
+        if (!has_moved(m, i))
+            rows_of_parameter(m->net, &m->net->parameters.item[i], rows);
+        for (int k = 0; k < ROWS; room += rows[k++].count)
+            rows_look_live(rows[k], room);
+    }
+    return CODE_OK;
+}
+
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
+    const double *room = m->room;
+    (void)err;
+    for (int i = 0; i < m->net->parameters.count; i++) {
+        const struct parameter *p = &m->net->parameters.item[i];
+        struct rows rows[ROWS] = {0};
+        bool zero[ROWS];
+        out[0][i] = STILL_MOVES;
+        if (has_moved(m, i))
+            continue;
+        rows_of_parameter(m->net, p, rows);
+        for (int k = 0; k < ROWS; k++) {
+            zero[k] = rows[k].count > 0; /* of no rows none is */
+            for (int n = 0; n < rows[k].count; n++)
+                zero[k] &= *room++ == 0;
+        }
+        out[0][i] = judge_parameter(m->net, p, zero);
+    }
     return CODE_OK;
 }
 
 int still_declare(const struct declaring *d, struct err *err) {
-    size_t parameters = (size_t)d->net->parameters.count;
+    size_t parameters = (size_t)d->net->parameters.count, rows = 0;
     const struct series still = {.dims = "t parameter",
                                  .about = "",
                                  .equation = "",
@@ -122,6 +124,11 @@ int still_declare(const struct declaring *d, struct err *err) {
     if (!parameters || (d->config->solver.method != METHOD_MARCH && !d->net->setup.N))
         return CODE_OK;
     TRY(record_fill_by(d->record, fill, 0, 1, err));
+    for (size_t i = 0; i < parameters; i++) {
+        const struct parameter *p = &d->net->parameters.item[i];
+        rows += ROWS * (size_t)(p->rows > p->y.count ? p->rows : p->y.count);
+    }
+    record_ask_by(d->record, ask, rows, false);
     return series_add(d, 0, still, err, STILL_SERIES);
 }
 
