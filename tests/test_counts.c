@@ -38,7 +38,7 @@ TEST(a_limit_asks_little_of_a_device) {
                "solver.expert_sites=512"),
           0, (struct counts){1030, 62, 860000, 485000});
     count("data/transformer.ini", ARGS("solver.halves=no", "solver.sites=160"), 0,
-          (struct counts){8590, 840, 14760000, 33880000});
+          (struct counts){8810, 618, 14570000, 34060000});
 }
 
 int main(void) {

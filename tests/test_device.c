@@ -75,4 +75,18 @@ TEST(runs_equal_the_cpu) {
     }
 }
 
+/* Also where the numbers of a norm stay on a device. */
+TEST(a_norm_of_zero_is_told) {
+    char choice[64];
+    struct err why = {0};
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record = {0};
+    snprintf(choice, sizeof choice, "solver.backend=%s", backend->name);
+    support_run(&run, "data/transformer.ini",
+                ARGS("solver.sites=130", "solver.replicates=1", "init.W0=0", choice));
+    assert_int_equal(run_ensemble(&run, 0, 1, &record, &why), CODE_NUMERICAL);
+    if (!strstr(why.text, "norm of rows on population stream: row 0 of input 0 is zero"))
+        fail_msg("%s: %s", backend->name, why.text);
+}
+
 ON_EACH_BACKEND(1)

@@ -33,16 +33,18 @@ static const char apart[] = /* Muon turns the matrix out of each expert by itsel
     "replicates = 2\nthreads = 1\n";
 static const char often[] = /* a matrix is used three times */
     "[network]\nmodel = program\nprogram_text = local a = population('a'); local h = read_in(a, "
-    "'W1')"
-    "; local function W(x) return map(tanh(x), a, {name = 'W2', tied = true}) end; read_out(W(h) + "
-    "W(W(h)), 'w')\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = 2\n[solver]\nsites = 8\n"
+    "'W1'); local function W(x) return map(tanh(x), a, {name = 'W2', tied = true}) end; "
+    "read_out(W(h) + W(W(h)), 'w')\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = "
+    "2\n[solver]\nsites = 8\n"
     "replicates = 2\nthreads = 1\n";
 static const char heads[] = /* Muon moves their matrices as one */
     "[network]\nmodel = transformer\ndepth = 1\nheads = 2\n[data]\ninputs = 2\ntokens = 2\n"
     "dimension = 2\n[training]\nsteps = 2\noptimizer = muon\neta0 = 0.05\nmuon_heads = together\n"
     "[solver]\nsites = 32\nreplicates = 1\nthreads = 1\n";
-/* What the others leave out: test inputs, units, all outputs, a third of the tolerance, and halves.
- */
+static const char tokens[] = /* a device brings coordinates of its matrices late */
+    "[network]\nmodel = transformer\nexperts = 2\n[data]\ninputs = 2\ntokens = 2\ndimension = 2\n"
+    "test_inputs = 2\n[training]\nsteps = 3\n[solver]\nsites = 32\nreplicates = 1\nthreads = 1\n";
+/* The rest: test inputs, units, all outputs, a third of the tolerance, and halves. */
 static const char rest[] =
     "[network]\nmodel = regime3\n[data]\nsource = power_law\ndimension = 4\nnoise = 0.1\n"
     "inputs = 2\ntest_inputs = 2\n[training]\nsteps = 2\nintegrator = bs32\n[solver]\nsites = 8\n"
@@ -105,22 +107,28 @@ static const struct {
      {"one.ini", "--solver.backend=cuda", "--solver.method=fixed_point", "--solver.fp_tolerance=1",
       "--output.kernels=none" /* for `carriers` is measured alone, too */},
      {0, 0, 0, 0, 99, 60, 0}},
+    {"dmft-solve", QUIET, {"ten.ini", "--solver.backend=cuda"}, {500, 200, 0, 0, 99, 0, 0}},
     {"dmft-solve", QUIET, {"three.ini"}, {500, 200, 40, 9, 0, 0, 0}},
     {"dmft-solve", LOUD, {"four.ini"}, {500, 200, 40, 9, 0, 0, 0}},
 };
 static char *said; /* by the run without a fault */
 
-/* With the n-th call of this kind failing; 0: none. */
+static char fault[64];
+
+/* From here on the n-th call of this kind fails; 0: none. */
+static void fail_at(const char *kind, long n) {
+    snprintf(fault, sizeof fault, "%s %ld", kind, n);
+    setenv("DMFT_FAULT", fault, 1);
+}
+
 static void run(size_t c, const char *kind, long n, const char *output, struct cli_result *result) {
     const char *arg[12] = {"-o", output};
-    char fault[64];
     int first = 2;
     if (cases[c].how == QUIET)
         arg[first++] = "--quiet";
     for (int i = 0; i < 8 && cases[c].arg[i]; i++)
         arg[first++] = cases[c].arg[i];
-    snprintf(fault, sizeof fault, "%s %ld", kind, n);
-    setenv("DMFT_FAULT", fault, 1);
+    fail_at(kind, n);
     assert_int_equal(system("rm -rf out.*"), 0);
     cli_run(result, arg);
 }
@@ -185,26 +193,32 @@ static bool good(size_t c, struct cli_result *result, int code) {
     if (half_written() || !says_what_hdf5_cannot(result->err) ||
         (result->code && !cli_ended(result, code, ARGS(NULL))))
         return false;
-    if (!result->code && !cli_exists("out.h5"))
-        return false;
-    if (cli_exists("out.h5")) {
+    if (cli_exists("out.h5"))
         cli_same_files("whole.h5", "out.h5", what, 4);
-        if (!same_rest())
-            return false;
-    }
+    if (cli_exists("out.h5") ? !same_rest() : !result->code)
+        return false;
     return !cli_exists("out.h5.partial") || cli_complete("out.h5.partial") >= 0;
+}
+
+static long calls_made(void) {
+    FREED(base_free) char *text = cli_read("count", NULL);
+    return atol(text);
+}
+
+/* Number k of so many, spread over all calls, both ends among them. */
+static long spread(long k, long number, long calls) {
+    return number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1);
 }
 
 /* The run without a fault, and how often it makes a call of each kind. */
 static void run_whole(size_t c, long calls[KINDS]) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     assert_int_equal(system("rm -rf whole.*"), 0);
     run(c, "every", 0, "whole.h5", &result);
     if (result.code)
         fail_msg("%s", result.err);
     free(said);
     said = strdup(result.out);
-    cli_free(&result);
     FREED(base_free) char *text = cli_read("count", NULL);
     for (int kind = 0; kind < KINDS; kind++) {
         const char *line = strstr(text, kinds[kind].name);
@@ -213,7 +227,7 @@ static void run_whole(size_t c, long calls[KINDS]) {
     }
 }
 
-/* Tries them all, whatever fails, and says how many. */
+/* How many are bad. */
 static int check_kind(size_t c, int kind, long calls) {
     const char *name = kinds[kind].name;
     struct cli_result result;
@@ -221,8 +235,8 @@ static int check_kind(size_t c, int kind, long calls) {
     long few = places && kind == WRITE ? 30 : most, number = few && few < calls ? few : calls;
     if (calls < cases[c].least[kind] && !inside)
         fail_msg("case %zu: only %ld calls of %s", c, calls, name);
-    for (long k = 0; k < number; k++) { /* spread over all, both ends among them */
-        long n = number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1);
+    for (long k = 0; k < number; k++) {
+        long n = spread(k, number, calls);
         run(c, name, n, "out.h5", &result);
         if (!good(c, &result, kinds[kind].code)) {
             print_error("case %zu, DMFT_FAULT=\"%s %ld\": exit code %d: %s\n", c, name, n,
@@ -247,6 +261,7 @@ CLEAN_TEST(one_call_fails) {
     cli_print("three.ini", mixture);
     cli_print("four.ini", rest);
     cli_print("five.ini", units);
+    cli_print("ten.ini", tokens);
     cli_lines("d.h5", "1,0.5,1\n-0.5,1,-1\n", false);
     int bad = 0;
     for (size_t c = 0; c < COUNT(cases); c++) {
@@ -270,25 +285,21 @@ CLEAN_TEST(printing_fails) {
                                              {"--help", "transformer"},
                                              {"--program", "seven.ini"},
                                              {"--defaults"}};
-    char fault[64];
     int bad = 0;
     setenv("DMFT_FAULT_COUNT", "count", 1);
     cli_print("one.ini", single);
     cli_print("seven.ini", "include = one.ini\n");
     cli_program("dmft-solve");
     for (size_t c = 0; c < COUNT(printed); c++) {
-        struct cli_result whole, result;
-        setenv("DMFT_FAULT", "place 0", 1);
+        FREED(cli_free) struct cli_result whole;
+        struct cli_result result;
+        fail_at("place", 0);
         cli_run(&whole, ARGS(printed[c][0], printed[c][1]));
         assert_int_equal(whole.code, 0);
-        char *text = cli_read("count", NULL);
-        long calls = atol(text), number = most && most < calls ? most : calls;
-        free(text);
+        long calls = calls_made(), number = most && most < calls ? most : calls;
         assert_true((inside || calls > 0) && *whole.out);
         for (long k = 0; k < number; k++) {
-            snprintf(fault, sizeof fault, "place %ld",
-                     number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1));
-            setenv("DMFT_FAULT", fault, 1);
+            fail_at("place", spread(k, number, calls));
             cli_run(&result, ARGS(printed[c][0], printed[c][1]));
             if (result.code)
                 *result.out = 0; /* what was printed before */
@@ -300,7 +311,6 @@ CLEAN_TEST(printing_fails) {
             cli_free(&result);
         }
         print_message("%s: %ld of %ld places\n", printed[c][0], number, calls);
-        cli_free(&whole);
     }
     assert_int_equal(bad, 0);
 }
@@ -314,9 +324,8 @@ static void put_back(void) {
 static int going_on(const char *ini, const char *more) {
     static const char *const on[] = {"--quiet", "--continue", "out.h5", "--training.steps=2", NULL};
     struct cli_result result;
-    char fault[64];
     int bad = 0;
-    setenv("DMFT_FAULT", "place 0", 1);
+    fail_at("place", 0);
     assert_int_equal(system("rm -rf out.* whole.h5"), 0);
     cli_run(&result,
             ARGS("--quiet", "-o", "out.h5", ini, "--training.steps=1", "--output.kernels=full",
@@ -329,15 +338,11 @@ static int going_on(const char *ini, const char *more) {
     cli_run(&result, on);
     assert_int_equal(result.code, 0);
     cli_free(&result);
-    char *text = cli_read("count", NULL);
-    long calls = atol(text), number = most && most < calls ? most : calls;
-    free(text);
+    long calls = calls_made(), number = most && most < calls ? most : calls;
     assert_int_equal(system("mv out.h5 whole.h5"), 0);
     for (long k = 0; k < number; k++) {
         put_back();
-        snprintf(fault, sizeof fault, "place %ld",
-                 number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1));
-        setenv("DMFT_FAULT", fault, 1);
+        fail_at("place", spread(k, number, calls));
         cli_run(&result, on);
         if (result.code ? !cli_ended(&result, 1, ARGS(NULL)) || cli_complete("out.h5") != 1
                         : !cli_exists("out.h5")) {
@@ -374,7 +379,6 @@ CLEAN_TEST(going_on_fails) {
 CLEAN_TEST(reading_fails) {
     static const char *const kind[] = {"read", "close"};
     struct cli_result result;
-    char fault[64];
     unsetenv("DMFT_FAULT");
     assert_int_equal(system("rm -rf out.*"), 0);
     cli_print("one.ini", single);
@@ -385,15 +389,12 @@ CLEAN_TEST(reading_fails) {
     setenv("DMFT_FAULT_COUNT", "count", 1);
     for (int k = 0; k < 2; k++)
         for (long n = 0, calls = 1; n <= calls; n++) {
-            snprintf(fault, sizeof fault, "%s %ld", kind[k], n);
-            setenv("DMFT_FAULT", fault, 1);
+            fail_at(kind[k], n);
             cli_run(&result, ARGS("--quiet", "--continue", "out.h5"));
             if (result.code && !cli_ended(&result, 1, ARGS("out.h5")))
                 fail_msg("%s: exit code %d: %s", fault, result.code, result.err);
             cli_free(&result);
-            char *count = cli_read("count", NULL);
-            calls = n ? calls : atol(count);
-            free(count);
+            calls = n ? calls : calls_made();
             assert_true((inside || calls > 0) && cli_exists("out.h5"));
         }
 }
@@ -401,11 +402,10 @@ CLEAN_TEST(reading_fails) {
 /* What a data file has is not taken for missing where HDF5 cannot tell for a moment. */
 CLEAN_TEST(data_fail) {
     struct cli_result result;
-    char fault[] = "hdf5 1";
     cli_print("three.ini", mixture);
     cli_lines("d.h5", "1,0.5,1\n-0.5,1,-1\n", false);
-    for (; fault[5] <= '9'; fault[5]++, cli_free(&result)) { /* all that this file is asked */
-        setenv("DMFT_FAULT", fault, 1);
+    for (long n = 1; n <= 9; n++, cli_free(&result)) { /* all that this file is asked */
+        fail_at("hdf5", n);
         cli_run(&result, ARGS("--quiet", "-o", "none.h5", "three.ini"));
         assert_true(cli_ended(&result, 1, ARGS("data file d.h5: HDF5 cannot ")));
     }

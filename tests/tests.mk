@@ -50,7 +50,7 @@ $(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o $(BUILD)/test_objects | $(BUILD)/li
 	$(LINK_LOADED) -Wl,-rpath,'$$ORIGIN/emulated' $(BESIDE) -lcmocka
 
 # Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
-FAULTY := base_grow malloc calloc realloc strdup open_memstream write fwrite fclose fsync rename link unlink \
+FAULTY := base_grow free malloc calloc realloc strdup open_memstream write fwrite fclose fsync rename link unlink \
           LAPACKE_dgelsd LAPACKE_dsyev LAPACKE_dgesvd LAPACKE_dgesdd LAPACKE_dgeqrf LAPACKE_dorgqr H5Lexists H5Gcreate2 H5Gopen2 H5Acreate2 H5Awrite \
           H5Screate_simple H5Screate H5Pset_obj_track_times H5Pset_chunk H5Pset_deflate H5Dcreate2 \
           H5Fopen H5LTpath_valid H5Aexists_by_name H5Aopen_by_name H5Aread H5Dread H5LTget_dataset_ndims H5LTget_dataset_info \

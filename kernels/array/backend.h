@@ -172,6 +172,11 @@ struct distant {
      * before, are below the root of eps. */
     void (*straighten)(struct rows base, struct rows v, double least, bool nearly);
     void (*take)(struct rows x, const int *which, struct rows out);
+    /* out_k = factor a_k^power b_k (NULL: 1), which comes late. Here, as the scale of pointwise,
+     * and as c of add and combine, numbers may be still to come themselves, as they were asked for.
+     */
+    void (*numbers)(double *out, const double *a, double power, double factor, const double *b,
+                    size_t count);
 };
 
 extern const struct backend backend_cpu;        /* OpenBLAS and OpenMP */
@@ -281,7 +286,8 @@ void rows_low_rank(struct rows y, double beta, double scale, struct rows x, stru
 void rows_take(struct rows x, const int *which, struct rows out);
 void rows_spread(struct rows x, const int *which, int count);
 void rows_add_at(struct rows x, const int *which, struct rows y);
-/* live[k] is not 0 where row k has a number that is not 0; from a device it comes as averages do. */
+/* live[k] is not 0 where row k has a number that is not 0; from a device it comes as averages do.
+ */
 void rows_look_live(struct rows x, double *live);
 void rows_scale(double factor, struct rows x);                     /* x *= factor */
 void rows_add_scaled(double factor, struct rows x, struct rows y); /* y += factor x */

@@ -133,8 +133,8 @@ static int cuda_sync(struct err *err) {
 
 template <class real>
 static constexpr struct distant far_away = {
-    device_hold,          device_later,           device_arrive,   cuda_tell,
-    cuda<real>::low_rank, cuda<real>::straighten, cuda<real>::take};
+    device_hold,          device_later,           device_arrive,    cuda_tell,
+    cuda<real>::low_rank, cuda<real>::straighten, cuda<real>::take, cuda_numbers};
 
 #define ENTER(name, ...) backend.name = cuda<real>::name;
 template <class real>

@@ -18,6 +18,10 @@ static __global__ void cuda_convert(view<from> x, view<to> y, size_t rows, size_
     }
 }
 
+/* numbers of struct distant. */
+void cuda_numbers(double *out, const double *a, double power, double factor, const double *b,
+                  size_t count);
+
 /* cuda_products.cu: what cuBLAS does; cuda_sums.cu: sums over sites and over the units of a group;
  * cuda_sites.cu: site by site; cuda_top.cu: the K largest. */
 template <class real> struct cuda {

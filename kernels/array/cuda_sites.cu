@@ -88,7 +88,7 @@ static __device__ double strided_sum(const struct task &t, size_t k, size_t i) {
 
 /* Row k at site i, of all other kinds; slope: of a function. */
 static __device__ double value_at(const struct task &t, size_t k, size_t i, double *slope) {
-    double factor = t.numbers ? t.numbers[k] : t.alpha;
+    double factor = t.C.at ? number_of(t.C, k) : t.numbers ? t.numbers[k] : t.alpha;
     switch (t.kind) {
     case TASK_POINT: {
         double shift = t.numbers ? t.numbers[t.rows + k] : t.beta;
@@ -107,6 +107,8 @@ static __device__ double value_at(const struct task &t, size_t k, size_t i, doub
         return number_of(t.a, k * t.a.stride + (unsigned)i % t.terms);
     case TASK_STRIDED:
         return strided_sum(t, k, i);
+    case TASK_NUMBERS:
+        return t.alpha * pow(number_of(t.a, i), t.beta) * (t.b.at ? number_of(t.b, i) : 1);
     case TASK_STRAIGHTEN:
     case TASK_COMBINE:
         break;
@@ -177,9 +179,39 @@ static bool all_equal(const double *numbers, int count, double *number) {
     return true;
 }
 
+static struct operand numbers_at(const double *there) {
+    return {(void *)(uintptr_t)there, 0, false};
+}
+
+/* Whether the n_k of a task are still to come: they stay where they are. */
+static bool take_coming(const double *numbers, int count, struct task *task) {
+    task->C = numbers_at(numbers ? device_coming(numbers, (size_t)count) : NULL);
+    return task->C.at != NULL;
+}
+
+void cuda_numbers(double *out, const double *a, double power, double factor, const double *b,
+                  size_t count) {
+    struct slot slot;
+    struct task task = {};
+    if (!device_ready() || !device_room(3 * (count + ALIGNED), "numbers") ||
+        !device_take(count, &slot, "numbers"))
+        return;
+    task.kind = TASK_NUMBERS;
+    task.rows = 1;
+    task.sites = count;
+    task.y = numbers_at(slot.device);
+    task.a = numbers_at(device_put(a, count, "numbers"));
+    task.b = numbers_at(b ? device_put(b, count, "numbers") : NULL);
+    task.alpha = factor;
+    task.beta = power;
+    cuda_fill_nan(out, count);
+    device_queue(&task, "numbers");
+    device_fetch(slot, out, count, "numbers");
+}
+
 template <class real> void cuda<real>::add(const double *c, struct rows x, struct rows y) {
     struct task task = task_of(TASK_ADD, y, x);
-    if (all_equal(c, y.count, &task.alpha) ||
+    if (take_coming(c, y.count, &task) || all_equal(c, y.count, &task.alpha) ||
         (task.numbers = device_put(c, (size_t)y.count, "add")))
         device_queue(&task, "add");
 }
@@ -187,6 +219,8 @@ template <class real> void cuda<real>::add(const double *c, struct rows x, struc
 /* Those of rows are copied, where they are not all the same. */
 static bool put_affine(const double *scale, const double *shift, int rows, struct task *task) {
     std::vector<double> both;
+    if (take_coming(scale, rows, task))
+        scale = NULL;
     if (all_equal(scale, rows, &task->alpha) && all_equal(shift, rows, &task->beta))
         return true;
     for (int k = 0; k < rows; k++)

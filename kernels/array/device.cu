@@ -157,8 +157,8 @@ bool device_wait(const char *where) {
     return good;
 }
 
-/* Whether there is room for so many numbers; all of it may move. */
-static bool make_room(size_t count, const char *where) {
+/* All of it may move. */
+bool device_room(size_t count, const char *where) {
     if (self.put + self.taken + count <= self.size)
         return true;
     if (self.put + self.taken && !device_wait(where))
@@ -177,13 +177,12 @@ static bool make_room(size_t count, const char *where) {
     return true;
 }
 
-/* Aligned like an allocation. */
 static size_t whole_lines(size_t count) {
-    return (count + 31) / 32 * 32;
+    return (count + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
 bool device_take(size_t count, struct slot *slot, const char *where) {
-    if (!make_room(whole_lines(count), where))
+    if (!device_room(whole_lines(count), where))
         return false;
     self.taken += whole_lines(count);
     slot->host = self.host + self.size - self.taken;
@@ -217,8 +216,19 @@ void device_arrive(const double *numbers, size_t count) {
         device_wait("arrive");
 }
 
+/* What comes last is what they will be. */
+const double *device_coming(const double *host, size_t count) {
+    for (int n = self.arrivals - 1; n >= 0; n--)
+        if (self.arrival[n].to == host && self.arrival[n].count >= count)
+            return self.device + (self.arrival[n].from - self.host);
+    return NULL;
+}
+
 const double *device_put(const double *host, size_t count, const char *where) {
-    if (!device_ready() || !make_room(whole_lines(count), where))
+    const double *coming = device_coming(host, count);
+    if (coming)
+        return coming;
+    if (!device_ready() || !device_room(whole_lines(count), where))
         return NULL;
     const double *there = self.device + self.put;
     memcpy(self.host + self.put, host, count * sizeof *host);

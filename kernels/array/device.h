@@ -24,6 +24,7 @@
 
 #define DEVICE_THREADS 256     /* of a block of the device */
 #define DEVICE_BLOCKS 1024     /* at most, along the sites */
+#define ALIGNED ((size_t)32)   /* numbers; as an allocation is */
 #define DEVICE_GRID_ROWS 65535 /* at most, along the rows: a limit of the device */
 
 /* Staging memory, valid until the next device_wait, device_take or device_put. */
@@ -60,8 +61,12 @@ void device_fetch(struct slot slot, double *to, size_t count, const char *where)
 void device_hold(bool begin);
 void device_later(bool begin);
 void device_arrive(const double *numbers, size_t count);
-/* Numbers of the host, which may change at once, as the device reads them until the next
- * device_wait, device_take or device_put; NULL after a failure. */
+/* Whether there is room for `count` numbers, of all that is taken and put until the next wait. */
+bool device_room(size_t count, const char *where);
+/* NULL, or where on the device these numbers of the host lie, which are still to come. */
+const double *device_coming(const double *host, size_t count);
+/* Numbers of the host, which may be still to come, or may change at once, as the device reads them
+ * until the next device_wait, device_take or device_put; NULL after a failure. */
 const double *device_put(const double *host, size_t count, const char *where);
 /* Copies to the device what has been put since the last time. */
 void device_send_all(void);

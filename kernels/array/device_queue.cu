@@ -196,11 +196,13 @@ void device_queue(const struct task *task, const char *where) {
         touch(&touched, task->b, rows, sites, true, true);
     if (kind == TASK_MULTIPLY && task->each_b > 1)
         touch(&touched, task->b, rows, sites / task->each_b, false, false);
-    else if (kind == TASK_MULTIPLY)
+    else if (kind == TASK_MULTIPLY || kind == TASK_NUMBERS)
         touch(&touched, task->b, rows, sites, true, false);
     if (all && terms)
         touch(&touched, task->C, 1, (rows - 1) * task->c_row + (terms - 1) * task->c_term + 1,
               false, false);
+    if (kind == TASK_POINT || kind == TASK_ADD)
+        touch(&touched, task->C, 1, rows, false, false);
     if (kind == TASK_STRAIGHTEN)
         touch_numbers(&touched, task->numbers, rows * rows, false);
     queue->site[queue->sites] = *task;

@@ -51,7 +51,7 @@ ON_DEVICE static inline double number_of(const struct operand &x, size_t at) {
 }
 
 /* y_k at each of `sites` sites, for each of `rows` rows k; n_k are `numbers`, or where there are
- * none alpha:
+ * none alpha; of TASK_POINT and TASK_ADD those of C where it has any:
  *
  *     TASK_POINT       fn(n_k a_k + shift), shift being numbers behind n or beta; slopes to b
  *     TASK_ADD         y_k + n_k a_k
@@ -64,6 +64,7 @@ ON_DEVICE static inline double number_of(const struct operand &x, size_t at) {
  *     TASK_TAKE        a_(n_k)
  *     TASK_TILE        a_k of site i modulo terms
  *     TASK_STRIDED     sum over l < terms of a_k at i c_row + l c_term, over alpha
+ *     TASK_NUMBERS     alpha a^beta b, of which b may be missing
  */
 enum task_kind {
     TASK_POINT,
@@ -74,7 +75,8 @@ enum task_kind {
     TASK_NORMALS,
     TASK_TAKE,
     TASK_TILE,
-    TASK_STRIDED
+    TASK_STRIDED,
+    TASK_NUMBERS
 };
 struct task {
     enum task_kind kind;

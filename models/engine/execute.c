@@ -31,13 +31,15 @@ static void finish_nodes(struct net *net, int count) {
     if (last)
         backend_arrive(net->setup.backend, last->asked ? last->asked : last->s, node_numbers(last));
     for (int k = 0; k < count; k++)
-        p->node[p->asked[k]].op->finish(net, &p->node[p->asked[k]]);
+        if (p->node[p->asked[k]].op->finish)
+            p->node[p->asked[k]].op->finish(net, &p->node[p->asked[k]]);
     p->asks -= count;
     memmove(p->asked, p->asked + count, (size_t)p->asks * sizeof *p->asked);
 }
 
-void program_arrive(struct net *net) {
+int program_arrive(struct net *net, struct err *err) {
     struct program *p = net->program;
+    p->code = CODE_OK;
     backend_arrive(net->setup.backend, NULL, 0);
     finish_nodes(net, p->asks);
     for (int k = 0; k < p->measures; k++) {
@@ -46,18 +48,47 @@ void program_arrive(struct net *net) {
             m->out[mu] *= m->scale;
         m->asked = false;
     }
+    return program_result(p, err);
 }
 
-/* Before node v runs: what it reads, or writes over, is finished. What adds to the numbers of
- * another node as its own, and asks for them as that one did, is finished after it. */
-static void finish_for(struct net *net, const struct node *v) {
+/* Whether node u has asked for numbers, one of each row, that are its value. */
+static bool is_coming(const struct program *p, int u) {
+    const struct node *v = &p->node[u];
+    return v->K == 1 && (v->op->late || (v->op == &operation_average && node_asks_value(p, v) &&
+                                         v->count == p->node[v->argument[0]].count));
+}
+
+/* Whether node v reads numbers that are still to come, and can do so. */
+static bool runs_late(const struct net *net, const struct node *v) {
+    const struct program *p = net->program;
+    bool late = false;
+    if (!v->op->late || p->experts || (v->op == &operation_scale && !v->on) ||
+        !backend_delays(net->setup.backend))
+        return false;
+    for (int k = 0; k < p->asks; k++) {
+        int u = p->asked[k];
+        if (v->argument[0] != u && v->argument[1] != u)
+            continue;
+        if (!is_coming(p, u))
+            return false;
+        late = true;
+    }
+    return late;
+}
+
+/* Before node v runs: what it reads, unless it runs late, or writes over, is finished. What adds to
+ * the numbers of another node as its own, and asks for them as that one did, is finished after it.
+ */
+static void finish_for(struct net *net, const struct node *v, bool late) {
     const struct program *p = net->program;
     int count = 0;
     for (int k = 0; k < p->asks; k++) {
         int u = p->asked[k];
-        bool same = v->s && p->node[u].s == v->s;
-        if (v->argument[0] == u || v->argument[1] == u ||
-            (same ? !v->op->finish || v->onto < 0 : v->onto == u))
+        bool same = v->s && p->node[u].s == v->s,
+             reads = v->argument[0] == u || v->argument[1] == u;
+        if (late && reads)
+            continue;
+        if (reads || (same ? !v->op->finish || v->onto < 0 : v->onto == u))
             count = k + 1;
     }
     finish_nodes(net, count);
@@ -93,10 +124,11 @@ static void find_looks(struct program *p) {
     }
 }
 
-/* No numbers are to come of a pass that has failed. */
-static int end_pass(struct net *net, int code) {
-    if (code)
-        program_arrive(net);
+/* No numbers are to come of a pass that has failed. What they tell of came first. */
+static int end_pass(struct net *net, int code, struct err *err) {
+    struct err first;
+    if (code && program_arrive(net, &first) && code == CODE_NUMERICAL)
+        *err = first;
     return code;
 }
 
@@ -104,18 +136,23 @@ static int end_pass(struct net *net, int code) {
 int node_run(struct net *net, struct node *v, struct err *err) {
     struct program *p = net->program;
     p->code = CODE_OK;
-    if (p->asks)
-        finish_for(net, v);
     if (p->asks == ASKED_NODES)
         finish_nodes(net, p->asks);
+    bool late = runs_late(net, v), asks = late && !v->on;
+    if (p->asks)
+        finish_for(net, v, late);
     if (v->onto >= 0 && !same_rows(p->node[v->onto].value, v->value))
         rows_copy(p->node[v->onto].value, v->value);
     else if (v->onto < 0 && v->plan.adds && !v->on)
         rows_zero(v->value);
-    const struct backend *backend =
-        v->op->finish ? p->node[v->argument[0]].value.array->backend : &backend_counted;
+    const struct backend *backend = asks            ? net->setup.backend
+                                    : v->op->finish ? p->node[v->argument[0]].value.array->backend
+                                                    : &backend_counted;
     backend_later(backend, true);
-    selected_run(net, v);
+    if (late)
+        v->op->late(net, v);
+    else
+        selected_run(net, v);
     backend_later(backend, false);
     if (backend_has_later(backend))
         p->asked[p->asks++] = (int)(v - p->node);
@@ -156,7 +193,7 @@ static int run_forward(struct net *net, struct err *err) {
 }
 
 int program_forward(struct net *net, struct err *err) {
-    return end_pass(net, run_forward(net, err));
+    return end_pass(net, run_forward(net, err), err);
 }
 
 /* What a matrix with several uses learns with. */
@@ -174,11 +211,11 @@ static const double *coefficients_out(const struct net *net, const struct node *
 }
 
 /* Columns learn with the rows of all uses: those of this one, once its cotangent is there. */
-static void stack_columns(struct net *net, const struct node *v) {
+static int stack_columns(struct net *net, const struct node *v, struct err *err) {
     const struct thin *thin = v->matrix.thin;
     if (!thin || !thin->A)
-        return;
-    program_arrive(net);
+        return CODE_OK;
+    TRY(program_arrive(net, err));
     const struct node *x = &net->program->node[v->argument[0]],
                       *g = node_cotangent(net->program, v);
     bool reads = !node_reads_no_rows(v);
@@ -188,6 +225,7 @@ static void stack_columns(struct net *net, const struct node *v) {
     rows_copy(reads ? x->value : g->value, rows_part(thin->y, v->matrix.use * v->count, v->count));
     memcpy(thin->A + (size_t)v->matrix.use * (size_t)v->count * (size_t)v->K, A,
            (size_t)v->count * (size_t)v->K * sizeof *A);
+    return CODE_OK;
 }
 
 static int run_until(struct net *net, int *next, int end, struct err *err) {
@@ -211,15 +249,14 @@ static int run_backward(struct net *net, struct err *err) {
         TRY(run_until(net, &next, v->plan.begin, err));
         measure_node(net, p->order[k], true);
         stack_cotangents(p, v);
-        stack_columns(net, v);
+        TRY(stack_columns(net, v, err));
     }
     TRY(run_until(net, &next, p->all, err));
-    program_arrive(net);
-    return CODE_OK;
+    return program_arrive(net, err);
 }
 
 int program_backward(struct net *net, struct err *err) {
-    return end_pass(net, run_backward(net, err));
+    return end_pass(net, run_backward(net, err), err);
 }
 
 void program_rules(struct net *net) {

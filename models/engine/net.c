@@ -307,7 +307,7 @@ bool net_runs_away(const struct net *net) {
 }
 
 static int find_loss(struct net *net, const struct loss *loss, const double *y, struct err *err) {
-    program_arrive(net);
+    TRY(program_arrive(net, err));
     measure_loss(net, loss, y);
     net->output.penalty = program_penalties(net);
     return isfinite(net->output.loss) && !isnan(net->output.penalty)
@@ -339,7 +339,7 @@ int net_evaluate(struct net *net, const struct loss *loss, const double *y, stru
 
 int net_forward(struct net *net, double *f, struct err *err) {
     TRY(program_forward(net, err));
-    program_arrive(net);
+    TRY(program_arrive(net, err));
     memcpy(f, net->output.f, (size_t)(net->batch.output_rows * net->setup.data.C) * sizeof *f);
     return CODE_OK;
 }

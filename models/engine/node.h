@@ -91,6 +91,9 @@ struct operation {
     /* NULL, or: forward has only asked a device for numbers (node_asked), which come with any later
      * wait; this makes them the value, before anybody reads it. */
     void (*finish)(struct net *net, struct node *node);
+    /* NULL, or forward where numbers of arguments, one of each row, are still to come from a
+     * device; so are those that it makes (struct distant). */
+    void (*late)(struct net *net, struct node *node);
     /* The part of argument k's cotangent, where `g` is that of node v: appends nodes of ordinary
      * words by adjoint_append, or returns g itself. NULL: it is a constant. */
     struct value (*adjoint)(struct program *p, int v, int k, struct value g);
@@ -387,13 +390,18 @@ void selected_run(struct net *net, struct node *v);
 void program_add_kernel(struct program *p, struct kernel kernel, const char *name);
 /* One node. */
 int node_run(struct net *net, struct node *v, struct err *err);
+/* Whether the numbers that an average asks for are its value, and not added to it. */
+static inline bool node_asks_value(const struct program *p, const struct node *v) {
+    return v->of < 0 ||
+           (v->onto < 0 && v->K == 1 && !v->expert.of && v->count == p->node[v->argument[0]].count);
+}
 /* Where numbers that are added to the value of a node come first. */
 static inline double *node_asked(const struct net *net, const struct node *v) {
     return v->asked ? v->asked : net->program->c;
 }
-/* Numbers that nodes and series have asked a device for are there. A backward pass ends with it,
- * and whoever has called program_forward alone calls it. */
-void program_arrive(struct net *net);
+/* Numbers that nodes and series have asked a device for are there; a failure is what they tell of.
+ * A backward pass ends with it, and whoever has called program_forward alone calls it. */
+int program_arrive(struct net *net, struct err *err);
 /* CODE_INTERRUPTED once a signal asks for the end: before each operation. */
 int program_poll(const struct net *net, struct err *err);
 /* Before an evaluation: a device looks at what its backward pass knows already. */

@@ -120,7 +120,8 @@ static int predict_batch(struct net *net, const struct aside *aside, int first, 
     aside_maps(aside, net, true);
     net->batch.predicting = true;
     int code = program_forward(net, err);
-    program_arrive(net);
+    if (!code)
+        code = program_arrive(net, err);
     net->batch.predicting = false;
     aside_forget(aside, net);
     if (!net->batch.started)

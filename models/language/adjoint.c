@@ -322,7 +322,8 @@ int adjoint_prepare(struct program *p, struct err *err) {
         if (v->op == &operation_column)
             v->value = array_all(&of->matrix.thin->W);
         v->work = v->op == &operation_take ? v->value : of->work;
-        if (late && v->op->finish && v->plan.adds)
+        if (late && v->op->finish && v->plan.adds &&
+            !(v->op == &operation_average && node_asks_value(p, v)))
             TRY(net_vector(p->net, (size_t)v->count, (size_t)v->K, &v->asked, err));
     }
     return CODE_OK;

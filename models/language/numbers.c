@@ -94,6 +94,10 @@ static void power_forward(struct net *net, struct node *v) {
         v->s[k] = pow(x[k], v->constant.factor);
 }
 
+static void power_late(struct net *net, struct node *v) {
+    numbers_late(net, v, v->constant.factor, 1);
+}
+
 /* 0^c is 1, or no number, where c is 0 or less. */
 static bool power_keeps_zero(const struct node *v) {
     return v->constant.factor > 0;
@@ -114,6 +118,7 @@ static const struct operation operation_plus = {.name = "plus",
                                                  .zeros = ZEROS_OF_RULE,
                                                  .keeps_zero = power_keeps_zero,
                                                  .forward = power_forward,
+                                                 .late = power_late,
                                                  .adjoint = numbers_power_adjoint,
                                                  .traits = OP_BY_ROW | OP_BARE};
 

@@ -55,6 +55,13 @@ static inline bool operation_always_keeps_zero(const struct node *v) {
     return true;
 }
 
+/* For operation.late: factor a^power b, of the arguments a and, if the node has two, b. */
+static inline void numbers_late(struct net *net, struct node *v, double power, double factor) {
+    const double *b = v->argument[1] < 0 ? NULL : argument(net, v, 1)->s;
+    net->setup.backend->distant->numbers(v->s, argument(net, v, 0)->s, power, factor, b,
+                                         node_numbers(v));
+}
+
 /* Remembers a failure for node_run, which ends with it. */
 static inline void remember_failure(struct net *net, int code) {
     if (!net->program->code)
@@ -81,10 +88,13 @@ static inline ptrdiff_t row_of(const struct node *v, int k) {
     return selected_some(v) ? v->expert.of->some.which[k] : k;
 }
 
-/* A column of numbers, of the rows that v has, in the program's scratch. */
-static inline double *column_for(const struct net *net, const struct node *v,
-                                 const struct node *numbers, int column) {
+/* A column of numbers, of the rows that v has, in the program's scratch; the only one of all rows
+ * is where it is. */
+static inline const double *column_for(const struct net *net, const struct node *v,
+                                       const struct node *numbers, int column) {
     double *out = net->program->c;
+    if (numbers->K == 1 && !selected_some(v))
+        return numbers->s;
     int count = selected_some(v) ? v->expert.of->some.count : numbers->count;
     for (int k = 0; k < count; k++)
         out[k] = numbers->s[row_of(v, k) * numbers->K + column];

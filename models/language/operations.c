@@ -71,6 +71,10 @@ static void times_forward(struct net *net, struct node *v) {
     rows_scale(v->constant.factor, v->value);
 }
 
+static void times_late(struct net *net, struct node *v) {
+    numbers_late(net, v, 1, v->constant.factor);
+}
+
 static struct value times_adjoint(struct program *p, int v, int k, struct value g) {
     (void)k;
     return adjoint_times(p, p->node[v].constant.factor, g);
@@ -80,11 +84,16 @@ const struct operation operation_times = {.name = "times",
                                           .zeros = ZEROS_OF_FIRST,
                                           .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
                                           .forward = times_forward,
+                                          .late = times_late,
                                           .adjoint = times_adjoint,
                                           .traits = OP_LINEAR | OP_IN_PLACE | OP_BY_ROW | OP_BARE};
 
 static void multiply_forward(struct net *net, struct node *v) {
     rows_multiply(argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
+}
+
+static void multiply_late(struct net *net, struct node *v) {
+    numbers_late(net, v, 1, 1);
 }
 
 static const struct operation operation_group_mean, operation_tile, operation_tile_mean;
@@ -103,6 +112,7 @@ const struct operation operation_multiply = {
     .name = "multiply",
     .zeros = ZEROS_OF_EITHER,
     .forward = multiply_forward,
+    .late = multiply_late,
     .adjoint = multiply_adjoint,
     .traits = OP_IN_PLACE | OP_BY_ROW | OP_GROUPED_FACTOR | OP_BARE,
 };

@@ -9,13 +9,16 @@ static struct rows other(const struct net *net, const struct node *v) {
 
 static void average_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
-    ops(x)->averages(x, other(net, v), v->of < 0 ? v->s : node_asked(net, v));
+    ops(x)->averages(x, other(net, v),
+                     node_asks_value(net->program, v) ? v->s : node_asked(net, v));
 }
 
 /* In reverse, added to a column of numbers, which may be those of some rows alone. */
 static void average_finish(struct net *net, struct node *v) {
     const double *out = node_asked(net, v);
-    int count = v->of < 0 ? 0 : selected_some(v) ? v->expert.of->some.count : v->count;
+    int count = node_asks_value(net->program, v) ? 0
+                : selected_some(v)               ? v->expert.of->some.count
+                                                 : v->count;
     for (int mu = 0; mu < count; mu++)
         v->s[row_of(v, mu) * v->K + v->constant.column] +=
             out[argument(net, v, 0)->value.count == 1 ? 0 : mu];
@@ -95,6 +98,7 @@ const struct operation operation_scale = {
     .zeros = ZEROS_OF_EITHER,
     .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
     .forward = scale_forward,
+    .late = scale_forward,
     .adjoint = scale_adjoint,
     .traits = OP_LINEAR | OP_BY_ROW | OP_SCALES_ROWS | OP_BARE | OP_IN_PLACE};
 

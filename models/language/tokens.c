@@ -283,13 +283,22 @@ struct value program_pool(struct program *p, struct value x) {
     return out;
 }
 
-/* <x x>^-1/2. A row that is zero ends the run with a sentence. */
+/* <x x>^-1/2 */
 static void root_forward(struct net *net, struct node *v) {
+    for (int i = 0; i < v->count; i++)
+        v->s[i] = 1 / sqrt(argument(net, v, 0)->s[i]);
+}
+
+static void root_late(struct net *net, struct node *v) {
+    numbers_late(net, v, -0.5, 1);
+}
+
+/* A row that is zero ends the run with a sentence. */
+static void root_finish(struct net *net, struct node *v) {
     struct program *p = net->program;
     const struct node *square = argument(net, v, 0);
     int rows = v->count / net->setup.data.P; /* of an input */
-    for (int i = 0; i < v->count; i++) {
-        v->s[i] = 1 / sqrt(square->s[i]);
+    for (int i = 0; i < v->count; i++)
         if (square->s[i] == 0 && !p->code)
             p->code = err_set(&p->err, CODE_NUMERICAL,
                               "norm of rows on population %s: row %d of input %d is zero, which no "
@@ -297,7 +306,6 @@ static void root_forward(struct net *net, struct node *v) {
                               "or the norm must come before it",
                               TEXT_SHOWN_OF(argument(net, square, 0)->on), i % rows,
                               net->batch.index[i / rows]);
-    }
 }
 
 static const struct operation operation_root = {.name = "power",
@@ -306,6 +314,8 @@ static const struct operation operation_root = {.name = "power",
                                                     CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
                                                 .zeros = ZEROS_OF_RULE,
                                                 .forward = root_forward,
+                                                .late = root_late,
+                                                .finish = root_finish,
                                                 .adjoint = numbers_power_adjoint,
                                                 .traits = OP_BY_ROW};
 

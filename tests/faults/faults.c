@@ -5,7 +5,10 @@
  * process; "place 7", the seventh allocation that a chain of calls comes to for the first time;
  * "hdf5 7" likewise a call of HDF5 that writes; "read 7" the seventh that reads a result, "close 7"
  * that closes one; "alloc 0" fails none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets
- * the number of calls; of "every 0", which fails none, a line for each kind. */
+ * the number of calls; of "every 0", which fails none, a line for each kind.
+ *
+ * Memory that our objects set free stays aside for a while, full of NaN: who writes to it by then
+ * ends the program, and who reads it gets no number. */
 #define _GNU_SOURCE
 #include "kernels/base/base.h"
 
@@ -13,6 +16,7 @@
 #include <execinfo.h>
 #include <hdf5.h>
 #include <hdf5_hl.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,7 +36,47 @@ static const char *const every[] = {"alloc", "place", "hdf5",   "write", "launch
 enum { KINDS = sizeof every / sizeof *every };
 static atomic_long calls_of[KINDS];
 
+/* --- memory that was set free ---------------------------------------------------------------- */
+
+enum { ASIDE = 1 << 12, MARKED = 1 << 12 };
+static void *aside[ASIDE]; /* in turn */
+static size_t next_aside;
+static atomic_flag taken = ATOMIC_FLAG_INIT;
+
+static size_t marked_bytes(void *memory) {
+    size_t size = memory ? malloc_usable_size(memory) : 0;
+    return size < MARKED ? size : MARKED;
+}
+
+static void check_untouched(void *memory) {
+    const unsigned char *byte = memory;
+    for (size_t k = 0; k < marked_bytes(memory); k++)
+        if (byte[k] != 0xff) {
+            fputs("memory was written to after it had been set free\n", stderr);
+            abort();
+        }
+}
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory) {
+    if (!memory)
+        return;
+    memset(memory, 0xff, marked_bytes(memory));
+    while (atomic_flag_test_and_set(&taken))
+        continue;
+    void **place = &aside[next_aside++ % ASIDE], *former = *place;
+    *place = memory;
+    atomic_flag_clear(&taken);
+    check_untouched(former);
+    __real_free(former);
+}
+
+/* --- calls that fail ------------------------------------------------------------------------- */
+
 static void tell(void) {
+    for (size_t k = 0; k < ASIDE; k++)
+        check_untouched(aside[k]);
     const char *name = getenv("DMFT_FAULT_COUNT");
     FILE *file = name && getpid() == owner ? fopen(name, "w") : NULL;
     if (!file)
