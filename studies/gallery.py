@@ -56,15 +56,15 @@ J: *Hyperparameter Transfer with Mixture-of-Experts Layers*;
 M: *mu-Parametrization for Mixture of Experts*; B: Bordelon's slides."""
 VERDICT_RULE = """**Verdicts.** The plotting code computes every sentence below, and its verdict,
 from the data, by one rule (studies/verdict.py). A sentence is *shown* where the whole 95 %
-interval of what it claims lies inside of the claim, and *not shown* where it lies outside: the
-claim was not reproduced here. Otherwise the numbers *cannot tell*, as also where an optimum is
-not known or a run failed. A sentence on several quantities is shown where all of them lie inside,
-and not shown where one lies outside; among many, it must do so by a wider interval. An exponent
-agrees with a claimed one within 1/4. A best rate transfers if it changes by less than 25 per cent
-from the smallest width to the largest, and rises or falls if it changes by more than 10, by a line
-through all widths; of a single pass the same is asked of the factor in the rate by which the whole
-curve of the loss of the largest width is laid on that of the smallest. *Seen* are numbers of which
-nothing is claimed.""".replace("\n", " ")
+interval of what it claims lies inside of the claim, and *contradicted* where it lies outside: the
+numbers exclude the claim, in this setting. Otherwise the numbers *cannot tell*, as also where an
+optimum is not known or a run failed. A sentence on several quantities is shown where all of them
+lie inside, and contradicted where one lies outside; among many, it must do so by a wider interval.
+An exponent agrees with a claimed one within 1/4. A best rate transfers if it changes by less than
+25 per cent from the smallest width to the largest, and rises or falls if it changes by more than
+10, by a line through all widths; of a single pass the same is asked of the factor in the rate by
+which the whole curve of the loss of the largest width is laid on that of the smallest. *Seen* are
+numbers of which nothing is claimed.""".replace("\n", " ")
 READING = """**How to read the sentences.** Numbers in round brackets are standard errors in the
 last digit; square brackets, bands and bars are 95 % intervals. A star marks the best value of the
 grid where no optimum is known: it lies at the end of the grid or beside runs that failed, or noise
@@ -85,7 +85,7 @@ PICTURES = os.path.join(ROOT, "docs", "gallery")
 LARGEST = 120_000  # bytes of a picture
 PAGE = os.path.join(ROOT, "docs", "gallery.md")
 LARGEST_KEPT = 1_000_000  # of what studies/kept has of a picture
-VERDICTS = {True: "shown", None: "cannot tell", False: "not shown"}
+VERDICTS = {True: "shown", None: "cannot tell", False: "contradicted"}
 WORDS = VERDICTS | {verdict.SEEN: "seen"}
 
 

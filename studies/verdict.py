@@ -6,12 +6,12 @@ logarithm of their ratio). The quantity is known by samples, of which each is wh
 been, had the runs been others. It is
 
     shown (True)          where the interval of 95 % of the samples lies inside of what is claimed,
-    not shown (False)     where it lies outside,
+    contradicted (False)  where it lies outside,
     cannot tell (None)    otherwise, and where samples are missing: an optimum at an end of the
                           grid, beside runs that failed or that noise decides, runs that failed.
 
-So a claim that does not hold is shown, and one that holds is not shown, in 2.5 % of the cases at
-most where samples are good: tests/test_verdict.py counts. The rule itself is dmft/judgement.py.
+So a claim that does not hold is shown, and one that holds is contradicted, in 2.5 % of the cases
+at most where samples are good: tests/test_verdict.py counts. The rule itself is dmft/judgement.py.
 Functions that draw make the samples with those of this file; several claims in a sentence are put
 together by all_of().
 """
@@ -32,14 +32,14 @@ EXPONENT = 0.25  # an exponent is one within this, unless a claim is narrower
 
 
 def all_of(verdicts) -> bool | None:
-    """Of a sentence with several claims: shown where all are, not shown where one is not."""
+    """Of a sentence with several claims: shown where all are, contradicted where one is not."""
     verdicts = list(verdicts)
     return False if False in verdicts else None if None in verdicts else True
 
 
 def jointly(samples, claim: Claim) -> bool | None:
     """Of a claim about several quantities at once: intervals that hold for all of them together
-    decide, for shown as for not shown. samples [quantity][sample]; none: cannot tell."""
+    decide, for shown as for contradicted. samples [quantity][sample]; none: cannot tell."""
     ends = [interval(one, len(samples)) for one in samples]
     if any(high < claim.low or claim.high < low for low, high in ends):
         return False

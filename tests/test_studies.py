@@ -126,7 +126,7 @@ def test_page():
         for word in ("title", "figures", "claim", "note"):
             assert entry.get(word, "") in parts[name], (name, word)
         assert all(f"`studies/{study}.ini`" in parts[name] for study in entry["data"])
-        assert re.search(r"(?m)^- (shown|\*\*not shown\*\*|\*\*cannot tell\*\*): ", parts[name])
+        assert re.search(r"(?m)^- (shown|\*\*contradicted\*\*|\*\*cannot tell\*\*): ", parts[name])
     assert not re.search(r"[\d ]\*[,; :]", page), "two stars without a backslash slant a text"
     name = next(iter(TABLE))
     assert gallery.section(name, TABLE[name], [("seen", "best 0.3*, 0.2*")], [], 1)[-1] == \

@@ -21,7 +21,7 @@ def test_rates_of_all_matrices_are_the_rate():
         assert all(low <= at <= high for at, low, high in one.optima.values())
     assert found.power[0] < 0 < found.power[1] and found.power[1] - found.power[0] < 1
     text = str(found).splitlines()
-    assert text[1].split()[0] == "-0.5" and "not shown" in text[1]
+    assert text[1].split()[0] == "-0.5" and "contradicted" in text[1]
     assert text[-1].startswith("it transfers for powers in [")
 
 

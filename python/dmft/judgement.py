@@ -2,8 +2,8 @@
 drifts with a size: the rule of the studies and of dmft.transfer.
 
 Each sample is what the quantity would have been, had the runs been others. A claim is shown where
-the interval of 95 % of the samples lies inside of what is claimed, not shown where it lies outside,
-and else the numbers cannot tell.
+the interval of 95 % of the samples lies inside of what is claimed, contradicted where it lies
+outside, and else the numbers cannot tell.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from dmft.statistics import student
 
 COUNT = 1000  # of samples, as in /optimum
-WORDS = {True: "shown", False: "not shown", None: "cannot tell"}
+WORDS = {True: "shown", False: "contradicted", None: "cannot tell"}
 HALF = NormalDist().inv_cdf(0.975)  # of the 95 % interval of a normal number, in standard errors
 
 
@@ -53,7 +53,7 @@ def interval(samples, among: int = 1) -> tuple[float, float]:
 
 
 def judge(samples, claim: Claim, among: int = 1) -> bool | None:
-    """True: shown, False: not shown, None: cannot tell. among: how many claims are put
+    """True: shown, False: contradicted, None: cannot tell. among: how many claims are put
     together. All of them are shown no more easily than one, but one of them fails by chance the
     more easily the more there are, so that for this the intervals are wider.
 
