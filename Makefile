@@ -45,7 +45,7 @@ MPICC := OMPI_CC='$(CC)' MPICH_CC='$(CC)' mpicc
 endif
 LINKER := $(or $(MPICC),$(CC))
 SHARED := -fPIC -fno-semantic-interposition # objects serve programs and libdmft
-PKG := openblas lapacke gsl hdf5-serial inih lua5.4 jansson
+PKG := openblas lapacke gsl hdf5-serial lua5.4 jansson
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(SHARED) $(WARN) -fopenmp -MMD -MP -I. $(PKG_CFLAGS)
 LDLIBS = $(PKG_LIBS) -lm $(CUDA_LIBS)

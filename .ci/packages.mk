@@ -1,6 +1,6 @@
 # What a fresh Debian machine lacks; clang serves the fuzz targets and the format check, Open MPI the
 # tests of MPI=1.
-PACKAGES := gcc g++ libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev libhdf5-dev libinih-dev \
+PACKAGES := gcc g++ libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev libhdf5-dev \
             librandom123-dev liblua5.4-dev libcmocka-dev hdf5-tools clang libclang-rt-dev clang-format libomp-dev \
             libjansson-dev libopenmpi-dev openmpi-bin
 # For the Python package and its tests alone (97 MB to fetch, 31 of them images for dmft-data fashion), so make test installs them, not make run.
@@ -23,15 +23,15 @@ data/kjv.txt:
 
 # Fedora: other names, a fuzzer that is part of clang, and no data set.
 ifneq ($(wildcard /etc/fedora-release),)
-PKG := openblas lapacke gsl hdf5 inih lua jansson
-PACKAGES := gcc gcc-c++ git pkgconf-pkg-config openblas-devel lapack-devel gsl-devel hdf5-devel hdf5 inih-devel \
+PKG := openblas lapacke gsl hdf5 lua jansson
+PACKAGES := gcc gcc-c++ git pkgconf-pkg-config openblas-devel lapack-devel gsl-devel hdf5-devel hdf5 \
             Random123-devel lua-devel libcmocka-devel clang compiler-rt clang-tools-extra libomp-devel \
             jansson-devel openmpi-devel
 INSTALL = rpm -q $(1) >/dev/null 2>&1 || { sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo dnf -y -q install $(1); }
 endif
 
 # The oldest that offer what is used, by their pkg-config names.
-OLDEST = openblas:0.3 gsl:2.0 $(filter hdf5%,$(PKG)):1.10 $(filter lua%,$(PKG)):5.4 inih:53 jansson:2.8
+OLDEST = openblas:0.3 gsl:2.0 $(filter hdf5%,$(PKG)):1.10 $(filter lua%,$(PKG)):5.4 jansson:2.9
 versions:
 	@for need in $(OLDEST); do name=$${need%:*}; oldest=$${need#*:}; \
 	pkg-config --atleast-version=$$oldest $$name || { found=$$(pkg-config --modversion $$name 2>/dev/null); \

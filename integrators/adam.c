@@ -1,7 +1,6 @@
 /* Adam and AdamW, of G = (1/P) sum_mu Delta_mu y_mu x_mu^T, minus the gradient of the loss in units
  * where it is of order one at every width (kernels/maps/change.h), with rate eta0 s and eps times
- * the multipliers of each parameter (docs/theory/parameterizations.md). AdamW decays the weights
- * first.
+ * the multipliers of each parameter (docs/theory/parameterizations.md). AdamW decays weights first.
  */
 #include "integrators/optimizer.h"
 

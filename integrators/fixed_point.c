@@ -18,8 +18,7 @@ struct iteration {
     struct net net;
     struct batch batch;
     int sweep, count;
-    /* Times: of the last pass; of a pass; by which that grows; with kernels that are right, or 0.
-     */
+    /* Times: of the last pass, of a pass, by which that grows, with kernels that are right or 0. */
     int reached, horizon, stride, front;
     struct fixed_point_kernel *kernel; /* [4 maps], `count` in use */
     struct anderson anderson;
@@ -34,8 +33,7 @@ double fixed_point_probe(const struct network *network, double probe) {
 enum { TRIES = 2, WINDOWS = 8 };
 
 /* Counts the forward passes of a run: those of its steps, for an adaptive one also that which
- * judges a try, and the looks at other inputs, at the start (net_start) and whenever test inputs
- * are due. */
+ * judges a try, and looks at other inputs at the start (net_start) and when test inputs are due. */
 static int window_of(const struct net_setup *setup, const struct training *training) {
     const struct integrator *integrator = integrator_of(training);
     int P = setup->data.P, inputs = setup->data.inputs, tests = setup->data.tests,

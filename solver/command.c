@@ -162,15 +162,8 @@ static void tell_repeated(const struct command *command, char *note) {
 
 int command_notes(struct notes *notes, const struct command *command, struct err *err) {
     char text[TEXT_NOTE] = "";
-    struct note *note;
     tell_repeated(command, text);
-    if (!*text)
-        return CODE_OK;
-    if (!(note = notes_add(notes, "given_twice", "", -1, false, err)))
-        return err->code;
-    notes_text(note, "%s", text);
-    note->told = true;
-    return CODE_OK;
+    return *text ? notes_add(notes, "given_twice", "", -1, NOTE_TOLD, err, "%s", text) : CODE_OK;
 }
 
 void command_log(struct log *log, const struct command *command, bool quiet) {
@@ -262,8 +255,7 @@ int command_refuse_inputs(const char *output, const struct params *params, struc
     TRY(command_refuse_input(output, params->file, err));
     for (int k = 0; k < params->includes; k++)
         TRY(command_refuse_input(output, params->include[k], err));
-    for (const struct param_section *s = params->sections; s < params->sections + params->count;
-         s++)
+    FOR_EACH_OF (const struct param_section, s, params->sections, params->count)
         for (size_t r = 0; r < s->count; r++) {
             FREED(base_free) char *path = NULL;
             if (s->rows[r].type != PARAM_PATH)

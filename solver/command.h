@@ -21,8 +21,7 @@ void command_start(int *argc, char ***argv);
 int command_read(struct command *command, const struct command_option *options, const char *usage,
                  int argc, char **argv, struct err *err);
 /* The log is that of rank 0, unless quiet. It warns where a parallel job has started a program that
- * was built without MPI, and says which keys the command line gives twice (the last value counts).
- */
+ * was built without MPI, and says which keys the command line gives twice (the last counts). */
 void command_log(struct log *log, const struct command *command, bool quiet);
 /* What is said of these keys, as notes for the file of a run or a sweep. */
 int command_notes(struct notes *notes, const struct command *command, struct err *err);
@@ -41,8 +40,7 @@ void command_tell_states(struct log *log, const char *program, const struct run 
                          const char *output, int code);
 /* CODE_INPUT if the output is this input, --force or not (where files are looked at: rank 0). */
 int command_refuse_input(const char *output, const char *input, struct err *err);
-/* CODE_INPUT if the output is something that was read: the ini, one that it includes, or any path
- * in it. */
+/* CODE_INPUT if the output was read: the ini, one that it includes, or any path in it. */
 int command_refuse_inputs(const char *output, const struct params *params, struct err *err);
 /* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. A
  * file that grows too large (ulimit -f) is an error of write. */

@@ -140,9 +140,11 @@ int dmft_set(struct dmft *d, const char *key, const char *value) {
     for (int k = 0; k < d->overrides && !place; k++)
         if (!strncmp(d->override[k], word, strlen(key) + 3)) /* --key= */
             place = &d->override[k];
-    if (!place && !(place = base_grow(&d->override, &d->overrides, sizeof *place, &d->err))) {
+    int code =
+        place ? CODE_OK : base_grow(&place, &d->override, &d->overrides, sizeof *place, &d->err);
+    if (code) {
         free(word);
-        return d->err.code;
+        return code;
     }
     free(*place);
     *place = word;

@@ -196,14 +196,14 @@ static int print_answer(struct run *run, json_t *words, struct err *err) {
  * asks for the networks of many settings, starts this program once and not for each of them, which
  * takes longer than the answer. */
 static int print_answers(const struct run *first, struct err *err) {
-    char *line = NULL;
+    FREED(base_free) char *line = NULL;
     size_t room = 0;
     int code = CODE_OK;
     command_default_signals();
     while (!code && getline(&line, &room, stdin) >= 0) {
-        struct run run = {.stop = first->stop};
+        FREED(run_free) struct run run = {.stop = first->stop};
         struct err why = {0};
-        json_t *words = json_loads(line, 0, NULL), *failed = NULL;
+        json_auto_t *words = json_loads(line, 0, NULL), *failed = NULL;
         int refused = json_is_array(words)
                           ? print_answer(&run, words, &why)
                           : err_set(&why, CODE_INPUT, "no JSON list of words: %s", line);
@@ -212,11 +212,7 @@ static int print_answers(const struct run *first, struct err *err) {
             code = err_set(err, CODE_SYSTEM, "an answer cannot be written");
         if (fflush(stdout))
             code = err_set(err, CODE_SYSTEM, "an answer cannot be written: %s", strerror(errno));
-        json_decref(failed);
-        json_decref(words);
-        run_free(&run);
     }
-    free(line);
     return code;
 }
 

@@ -52,7 +52,9 @@ close solver_names_no_network
 # A row, be it of a network, a loss or an optimizer, is nothing before a list or another row has its
 # address: one that was forgotten in its list is named here.
 program=$(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/')
-rows=$(sed -nE 's/^(static )?const struct [a-z_0-9]+ ([a-z_0-9]+) = \{.*/\2/p' $program | sort -u)
+rows=$(sed -nE 's/^(static )?const struct [a-z_0-9]+ ([a-z_0-9]+) = \{.*/\2/p
+    s/^(static )?OPERATION\(([a-z_0-9]+),.*/operation_\2/p
+    /^(static )?OPERATION\($/ {n; s/^ +([a-z_0-9]+),.*/operation_\1/p}' $program | sort -u)
 [ -n "$rows" ] || say "no rows"
 listed=$(for row in $(grep -ohE '&[a-z_0-9]+|OPTIMIZER\([a-z_0-9]+\)' $program | tr -d '&)' | sort -u); do
     echo "$row" | sed 's/^OPTIMIZER(/optimizer_/'
@@ -60,7 +62,8 @@ done | paste -sd ' ')
 for row in $rows; do
     case " $listed " in
     *" $row "*) ;;
-    *) say "$(grep -lE "^(static )?const struct [a-z_0-9]+ $row = " $program): no list has $row" ;;
+    *) say "$(grep -lE "^((static )?const struct [a-z_0-9]+ $row = |.*(OPERATION\(|   )${row#operation_}, )" \
+        $program): no list has $row" ;;
     esac
 done
 close rows_are_listed

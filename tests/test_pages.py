@@ -63,9 +63,10 @@ def test_no_merge_left_its_marks(page):
 def test_every_series_stands_on_its_page():
     """Those that their instruments write in one word, in docs/output.md; test_f is not stored."""
     found = set()
+    named = r'(?:\.name = |series_add\([^;]*?err, |SERIES_ADD\([^"]*?)"(\w+)"'
     for path in glob.glob(os.path.join(ROOT, "solver", "measure", "*.c")):
         with open(path, encoding="utf-8") as file:
-            found |= set(re.findall(r'(?:\.name = |series_add\([^;]*?err, )"(\w+)"', file.read()))
+            found |= set(re.findall(named, file.read()))
     with open(os.path.join(ROOT, "docs", "output.md"), encoding="utf-8") as file:
         said = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", file.read()))))
     assert {"loss", "gate_top", "rank"} <= found

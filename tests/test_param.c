@@ -159,7 +159,7 @@ TEST(test_line_of_any_length) {
     value[200] = value[2501] = ' ';
     value[5000] = '\0';
     end += sprintf(end, "%s\ntitle = %s\n", value, value);
-    /* more blanks than the line of inih holds, before and behind */
+    /* thousands of blanks before and behind */
     sprintf(end, "%4000s seed %3000s 5", "", "=");
     accept(&f, text, NULL);
     assert_string_equal(f.config.run.title, value);

@@ -363,11 +363,11 @@ TEST(every_operation_is_drawn) {
         text[fread(text, 1, sizeof text - 1, in)] = '\0';
         assert_true(feof(in));
         fclose(in);
-        for (char *at = text; (at = strstr(at, ".name = \"")); at++) {
-            const char *end = strstr(at, "};"), *adjoint = strstr(at, ".adjoint");
+        for (char *at = text; (at = strstr(at, "OPERATION(")); at++) {
+            const char *end = strstr(at, ");"), *adjoint = strstr(at, ".adjoint");
             if (!end || !adjoint || adjoint > end)
                 continue;
-            assert_int_equal(sscanf(at, ".name = \"%63[^\"]", name), 1);
+            assert_int_equal(sscanf(at, "OPERATION( %63[a-z_]", name), 1);
             found++;
             if (!is_met(name))
                 fail_msg("%s: no program of tests/test_program.c has %s", path, name);

@@ -51,7 +51,7 @@ TEST(too_few_are_doubled) {
     struct err err;
     support_run_text(&grown, (const char *const[]){"solver.sites=300", NULL}, text);
     grown.config.solver.grow = true;
-    assert_non_null(notes_add(&grown.notes, "given_twice", "", -1, false, &err));
+    assert_int_equal(notes_add(&grown.notes, "given_twice", "", -1, 0, &err, "twice"), CODE_OK);
     int code = run_march(&grown, &err);
     if (code)
         fail_msg("%s", err.text);

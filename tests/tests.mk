@@ -110,7 +110,7 @@ FUZZ_SOURCES := tests/fuzz_param.c $(wildcard kernels/base/*.c) solver/settings/
 FUZZ := clang -std=c17 -O1 -g -I. -fsanitize=fuzzer,address,undefined
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
-	$(FUZZ) $^ -linih -o $@
+	$(FUZZ) $^ -o $@
 # With the keys of all networks, so that what is not fuzzed is linked as it is built.
 FUZZED := solver/command.c $(wildcard kernels/base/*.c solver/settings/*.c solver/data/*.c)
 build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(PLAIN)/%.o),$(OBJECTS))

@@ -134,8 +134,7 @@ struct backend {
     void (*multiply)(struct rows a, struct rows b, struct rows y);
     /* y_i = sum_j x_ij over the group of site i of y. */
     void (*group_sum)(struct rows x, struct rows y);
-    /* y_ij = x_j: the same units in every group; x has as many sites as a group of y, y.count rows.
-     */
+    /* y_ij = x_j: the same units in every group; x has the sites of a group of y, y.count rows. */
     void (*tile)(struct rows x, struct rows y);
     /* y_j = mean over the groups i of x_ij; shapes as in tile. */
     void (*tile_mean)(struct rows x, struct rows y);

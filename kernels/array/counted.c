@@ -1,8 +1,7 @@
 /* Numbers that are counted instead of averaged over: a few of each row, always on the host and in
  * double precision, side by side without padding, so that whoever has the array may read them as
  * [rows][K]. What is an average over the sites of a population is a sum over them: their cotangents
- * are derivatives for each of them. Loops of the processor's backend serve where they need no
- * padding. */
+ * are derivatives for each of them. The processor's loops serve where they need no padding. */
 #include "kernels/array/cpu.h"
 
 #include <gsl/gsl_sort.h>

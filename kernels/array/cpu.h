@@ -58,8 +58,7 @@ static inline int cpu_used(const struct array *a, int block) {
     return (int)(left < most ? left : most);
 }
 
-/* How many rows of few sites are met at once, because they lie one behind the other; 1 of others.
- */
+/* How many rows of few sites are met at once, since they lie one behind the other; else 1. */
 static inline int cpu_run(const struct array *a) {
     size_t width = array_width(a);
     return a->split.blocks == 1 && width < CPU_LONG ? (int)(CPU_LONG / width) : 1;

@@ -346,8 +346,7 @@ static void gather_coefficients(struct coefficients C, int first, int rows, int 
 }
 
 /* Coefficients that lie across are read where they lie, and the rows are multiplied by the rest of
- * them before: some [terms][width], at a multiple of 64 bytes. A block of sites of C after the
- * other. */
+ * them before: some [terms][width], at a multiple of 64 bytes. Blocks of sites of C follow. */
 static void combine_across(struct rows y, double beta, struct coefficients C, struct rows a,
                            int first, int block, real *some) {
     size_t width = array_width(a.array), step = C.rows.count == 1 ? 0 : array_width(C.rows.array);

@@ -14,8 +14,7 @@ static void begin_search(struct rows x, int k, uint64_t *keys, struct top_search
     }
 }
 
-/* 1 on the numbers of row k above the K-th largest, and on the first `left` of those equal to it.
- */
+/* 1 on the numbers of row k above the K-th largest, and on the first `left` of those equal to it */
 static void mark_largest(struct rows x, int k, const struct top_search *search, size_t left,
                          struct rows mask) {
     for (int block = 0; block < cpu_blocks(x.array); block++) {

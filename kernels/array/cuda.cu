@@ -14,8 +14,7 @@
  * and what is added atomically are whole numbers. A kernel loops over rows k and sites i with the
  * stride of its grid; no shared memory, no barriers, so tests/cuda_host can run the same source
  * thread by thread on a machine without a device. Operations that return nothing keep their first
- * failure for sync(); from then on they do nothing, and what they should have given the host is
- * NaN. */
+ * failure for sync(); from then on they do nothing, and the host is given NaN. */
 #include "kernels/array/cuda.h"
 
 #include <limits.h>

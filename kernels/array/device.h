@@ -13,8 +13,7 @@
  * device.
  *
  * What an operation needs on the device alone it borrows and gives back: the memory is that of the
- * stream, so nothing is waited for.
- */
+ * stream, so nothing is waited for. */
 #pragma once
 
 #include "kernels/array/backend.h"

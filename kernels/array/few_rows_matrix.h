@@ -27,8 +27,7 @@ INLINE void NAME(matrix_panels)(struct few_rows_matrix b, int terms, int columns
             NAME(matrix_strip)(b, k, terms - k < LINE ? terms - k : LINE, l, columns, panels);
 }
 
-/* Adds to the sums of R rows the products of a term; `wide`: from a term of the panel to the next.
- */
+/* Adds to the sums of R rows the products of a term; `wide`: from term to term of the panel. */
 INLINE void NAME(matrix_term)(const real *const *from, size_t row, const real *panel, size_t wide,
                               int R, int V, NAME(vec) sum[WIDE][PANEL / LANES]) {
     NAME(vec) x[PANEL / LANES];
@@ -46,8 +45,7 @@ INLINE void NAME(matrix_term)(const real *const *from, size_t row, const real *p
 
 /* R rows times V vectors of a panel: y = beta y + scale sum. Rows are `row` apart and their numbers
  * 1; where they lie across, rows are 1 apart and numbers `row`, or GROUP where they are copied. The
- * terms of a panel are `wide` apart, or PANEL. R, V and `lie` are constants where this is inlined.
- */
+ * terms of a panel are `wide` or PANEL apart. R, V, `lie` are constants where this is inlined. */
 INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size_t wide, int terms,
                               int R, int V, int lie, real scale, real beta, real *y, size_t width) {
     NAME(vec) sum[WIDE][PANEL / LANES] = {0};
@@ -123,8 +121,7 @@ INLINE void NAME(matrix_rows)(const real *a, size_t row, int rows, const real *p
     }
 }
 
-/* At most SLAB rows that lie across, GROUP of them after the other; `apart`: from a term to the
- * next. */
+/* At most SLAB rows that lie across, GROUP of them after the other; `apart`: from term to term. */
 INLINE void NAME(matrix_slab)(const real *x, size_t apart, int terms, int rows, real *slab) {
     for (int k = 0; k < terms; k++, x += apart, slab += GROUP)
         for (int i = 0; i < rows; i += GROUP) {

@@ -6,8 +6,7 @@
  * formula is text in which FN_X stands for what the function is of. `loop` is an expression that
  * gives FN_VALUE = f(u) and FN_SLOPE = f'(u) for u = FN_U, and becomes one loop of vector code.
  * Compilers make scalar code of sin beside cos: then `rest` is what a second loop does, else
- * FN_DONE. Numbers that are not whole are FN_REAL(...), of the precision of the loop. NaN gives
- * NaN. */
+ * FN_DONE. Numbers that are not whole are FN_REAL(...), of the loop's precision. NaN gives NaN. */
 #pragma once
 
 #define FN_DONE (void)0

@@ -1,8 +1,7 @@
 /* Functions of many numbers at once, in vector code chosen at run time: those of glibc's libmvec,
  * whose errors are at most 4 units in the last place (measured: tanh 1.2, erf 2.5, exp 3.1; in
  * single precision 1.4, 4.0, 2.4). Where there is no libmvec, those of libm one by one. An element
- * does not depend on its neighbours: neither on where in an array it is, nor on how long that is.
- */
+ * does not depend on its neighbours: neither on its place in an array, nor on how long that is. */
 #pragma once
 
 #include "kernels/array/backend.h"

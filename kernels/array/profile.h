@@ -30,8 +30,7 @@ static inline void profile_leave(int before) {
  * flops: two for each product of dots, averages and combine, ten for an element of entries, none
  * for what is only moved (put, get, tile), one for an element of the others. bytes: of rows that
  * are read and of rows that are written; those that are changed (y of entries and its moments, y of
- * combine unless beta = 0) count as both, and so does what put and get move between host and rows.
- */
+ * combine unless beta = 0) count as both, and so does what put and get move. */
 struct profile_cost {
     double calls, seconds, flops, bytes;
 };

@@ -79,21 +79,20 @@ int base_alloc_unset(void *out, size_t count, size_t size, struct err *err) {
 }
 
 /* Room is doubled where the count is a power of two. */
-void *base_grow(void *list, int *count, size_t size, struct err *err) {
+int base_grow(void *added, void *list, int *count, size_t size, struct err *err) {
     unsigned char *first;
     size_t n = (size_t)*count;
     memcpy(&first, list, sizeof first);
     if ((n & (n - 1)) == 0) {
-        unsigned char *larger = realloc(first, (n ? 2 * n : 1) * size);
-        if (!larger) {
-            err_set(err, CODE_SYSTEM, "out of memory: a list of %zu elements", 2 * n);
-            return NULL;
-        }
-        first = larger;
+        first = realloc(first, (n ? 2 * n : 1) * size);
+        if (!first)
+            return err_set(err, CODE_SYSTEM, "out of memory: a list of %zu elements", 2 * n);
         memcpy(list, &first, sizeof first);
     }
     ++*count;
-    return memset(first + n * size, 0, size);
+    first = memset(first + n * size, 0, size);
+    memcpy(added, &first, sizeof first);
+    return CODE_OK;
 }
 
 void base_free(void *pointer) {

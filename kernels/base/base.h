@@ -68,9 +68,14 @@ size_t base_product(size_t a, size_t b);
 int base_alloc(void *out, size_t count, size_t size, struct err *err);
 /* The same, with anything in it: for what is written as a whole before it is read. */
 int base_alloc_unset(void *out, size_t count, size_t size, struct err *err);
-/* One more zeroed element of `size` bytes at the end of a list (a pointer to its first element);
- * the list may move. NULL: no memory. */
-void *base_grow(void *list, int *count, size_t size, struct err *err);
+/* One more zeroed element of `size` bytes at the end of a list (a pointer to its first element),
+ * which may move; *added points to it. */
+int base_grow(void *added, void *list, int *count, size_t size, struct err *err);
+/* Loops over a list, or its first elements and their count; `element` points to each in turn. */
+#define FOR_EACH(type, element, list) FOR_EACH_OF (type, element, (list).item, (list).count)
+#define FOR_EACH_OF(type, element, first, count)                                                   \
+    for (type *element = first, *element##_end = (count) ? element + (count) : element;            \
+         element < element##_end; element++)
 /* In front of a declaration: what it declares goes to this function where its block ends, the last
  * declared first; base_free is that of pointers, base_close that of files, which may be NULL. A
  * failure may then leave by TRY at any line. */

@@ -28,11 +28,12 @@ struct real_list {
     int count;
     double value[REAL_LIST_MAX];
 };
-/* One thing of a kind that a key chooses from: a loss, an optimizer. The struct of the kind begins
- * with this one, so that a pointer to it is a pointer to the thing. */
+/* One thing of a kind that a key chooses from: a loss, an optimizer, a network. The struct of the
+ * kind begins with this one, or its fields, so that a pointer to it is a pointer to the thing.
+ * keys: blank-separated, those of the same section that this thing reads; or NULL. */
+#define CHOICE_FIELDS const char *name, *doc, *keys
 struct choice {
-    const char *name, *doc;
-    const char *keys; /* blank-separated: keys of the same section that this thing reads; or NULL */
+    CHOICE_FIELDS;
 };
 struct param_row {
     const char *key;

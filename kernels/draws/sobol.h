@@ -19,8 +19,7 @@
  *
  * A stream has several sets of points, scrambled and ordered independently of each other. Two
  * halves of the sites are a set each, and the whole, computed beside them, is both sets: its
- * averages are then means of two independent ones of the same law, as (3.2) of docs/method.md
- * needs. */
+ * averages are then means of two independent ones of one law, as (3.2) of docs/method.md needs. */
 #pragma once
 
 #include "kernels/base/base.h"

@@ -9,9 +9,7 @@
 #include "kernels/array/backend.h"
 
 /* What is known of rows x beside a base: <x, base> [x.count][base.count], and <x_mu x_mu> as
- * squares[mu * basis_step(x)], on a device of few rows as part of all their products. NULL:
- * nothing.
- */
+ * squares[mu * basis_step(x)], on a device of few rows among all their products. NULL: nothing. */
 #define BASIS_FEW 64 /* rows that enter by their products, at most: more take the host longer */
 struct basis_known {
     double *products, *squares;

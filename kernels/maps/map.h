@@ -243,8 +243,7 @@ void map_put_back(struct map *map, const struct map_aside *aside);
 int map_rank(const struct map *map, bool forward);
 /* What map_learn would add to c of its terms: gradient [numbers], freed by the caller. */
 int map_terms_gradient(const struct map *map, const double *c, double **gradient, struct err *err);
-/* The present evaluation is that of measured time t, each of which is told in turn, once or more.
- */
+/* The present evaluation is that of measured time t; times are told in turn, once or more. */
 int map_terms_measured(struct map *map, int t, struct err *err);
 void map_terms_free(struct map_terms *terms); /* accepts a zeroed struct */
 /* W *= factor. */

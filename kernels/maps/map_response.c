@@ -77,8 +77,7 @@ static int append_zeros(struct array *array, int count, struct err *err) {
     return CODE_OK;
 }
 
-/* Rows of a use of the last evaluation, which all of them have, in an array that has as many of
- * each use. */
+/* Rows of a use of the last evaluation; all uses have equally many, one behind the other. */
 static struct rows rows_of_use(const struct map *map, const struct array *array, int count) {
     return array_rows(
         array, ((map->response->terms.evaluations - 1) * map->declared.uses + map->use) * count,

@@ -7,8 +7,7 @@
 #include <lapacke.h>
 
 const double polar_coefficient[3] = {3.4445, -4.7750, 2.0315};
-/* Singular values below this share of the largest are round-off, and the exact factor leaves them
- * out. */
+/* Singular values below this share of the largest are round-off; the exact factor has none. */
 static const double negligible = 1e-10;
 
 void polar_factor(int n, const double *A, double *C) {

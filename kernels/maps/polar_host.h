@@ -16,8 +16,7 @@ void polar_factor(int n, const double *A, double *C);
  * matrix, A = X X^T, of which they see `seen` = rows X^T; beside a times themselves. */
 void polar_seen(int count, int n, const double *seen, const double *A, double *out);
 /* X [r][c] <- p(X/|X|_F) = X L, or that of the exact factor; and but for the latter other rows
- * along [count][c] <- along L. CODE_NUMERICAL where it is not finite. scratch: polar_scratch
- * numbers. */
+ * along [count][c] <- along L. CODE_NUMERICAL where it is not finite. scratch: of polar_scratch. */
 int polar_host(int r, int c, double *X, int count, double *along, double least, bool exact,
                double *scratch, struct err *err);
 size_t polar_scratch(int r, int c, int count);

@@ -49,8 +49,7 @@ static void factor_row(double *L, size_t n, size_t first, size_t a, double diago
 }
 
 /* Block row t of L: L[t][<t] from a triangular solve against the rows before, then its own P x P
- * factor. Where K_aa = 0 the diagonal is 1 meanwhile: the solve then finds the zeros of that
- * column. */
+ * factor. Where K_aa = 0 the diagonal is 1 meanwhile: the solve finds the zeros of that column. */
 static void factor_block(const struct twotime *K, size_t t, double jitter, double *L,
                          int *floored) {
     size_t P = (size_t)K->P, n = (size_t)K->T * P, first = t * P;

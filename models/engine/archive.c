@@ -9,21 +9,18 @@ static int pass_over(struct archive *archive, size_t count, struct err *err) {
 }
 
 /* Vectors and origins, of which test inputs have a part; a net that is not centred has no origins.
- * of: the inputs of the net that is in the archive, which may have other test inputs than this one.
- */
+ * of: the inputs of the net in the archive, which may have other test inputs than this one. */
 static int of_inputs(struct net *net, const struct data_setup *of, struct archive *archive,
                      struct err *err) {
     const struct data_setup *data = &net->setup.data;
     bool other = of != data;
-    for (int i = 0; i < net->vectors.count; i++) {
-        const struct vector *vector = &net->vectors.item[i];
+    FOR_EACH (const struct vector, vector, net->vectors) {
         if (other && vector->values == net->batch.A_rest)
             TRY(pass_over(archive, (size_t)net->batch.rows * (size_t)of->test_directions, err));
         else
             TRY(archive_bytes(archive, vector->values, vector->length * sizeof(double), err));
     }
-    for (int i = 0; i < net->origins.count; i++) {
-        const struct origin *origin = &net->origins.item[i];
+    FOR_EACH (const struct origin, origin, net->origins) {
         size_t K = (size_t)origin->K, tests = (size_t)of->tests;
         if (!origin->all)
             continue;
@@ -155,8 +152,7 @@ static int learned_rows(struct net *net, struct archive *archive, struct err *er
     learned[p->output] = true;
     for (int k = 0; k < p->experts; k++)
         learned[p->expert[k]->numbers] = true;
-    for (int k = 0; k < net->parameters.count; k++) {
-        const struct parameter *parameter = &net->parameters.item[k];
+    FOR_EACH (const struct parameter, parameter, net->parameters) {
         struct map *map = parameter->map;
         int read = node_learned_from(net, parameter, true),
             cotangent = node_learned_from(net, parameter, false);

@@ -16,10 +16,6 @@ int aside_put(struct aside *aside, struct net *net, struct err *err) {
     }
     TRY(base_alloc(&aside->index, (size_t)net->setup.data.P, sizeof(int), err));
     memcpy(aside->index, net->batch.index, (size_t)net->setup.data.P * sizeof(int));
-    if (!net->batch.token)
-        return CODE_OK;
-    TRY(base_alloc(&aside->token, (size_t)net->batch.rows, sizeof(int), err));
-    memcpy(aside->token, net->batch.token, (size_t)net->batch.rows * sizeof(int));
     return CODE_OK;
 }
 
@@ -36,14 +32,13 @@ void aside_forget(const struct aside *aside, const struct net *net) {
 }
 
 void aside_take_back(const struct aside *aside, struct net *net) {
+    memcpy(net->batch.index, aside->index, (size_t)net->setup.data.P * sizeof(int));
+    net_load_batch(net); /* tokens; what else it loads is among the vectors */
     for (int i = 0; i < net->arrays.count; i++)
         rows_copy(array_all(&aside->array[i]), array_all(net->arrays.item[i]));
     for (int i = 0; i < net->vectors.count; i++)
         memcpy(net->vectors.item[i].values, aside->vector[i],
                (size_t)net->vectors.item[i].length * sizeof(double));
-    memcpy(net->batch.index, aside->index, (size_t)net->setup.data.P * sizeof(int));
-    if (aside->token)
-        memcpy(net->batch.token, aside->token, (size_t)net->batch.rows * sizeof(int));
     selected_refresh(net, -1);
 }
 
@@ -56,7 +51,6 @@ void aside_free(struct aside *aside, struct net *net) {
     free(aside->array);
     free(aside->vector);
     free(aside->index);
-    free(aside->token);
     free(aside->population);
     free(aside->map);
     *aside = (struct aside){0};

@@ -9,7 +9,7 @@
 struct aside {
     struct array *array;
     double **vector;
-    int *index, *token; /* of the inputs, NULL where there are no tokens */
+    int *index; /* of the inputs */
     struct population_aside *population;
     struct map_aside *map;
 };

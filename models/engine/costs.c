@@ -69,8 +69,7 @@ static double rank_of_tokens(const struct net *net, const struct population *pop
 static double rank_forward(const struct net *net, const struct map *map, double of_token,
                            double evaluations) {
     bool moves = has_kinks(net->program, true);
-    for (int i = 0; i < net->program->nodes; i++) {
-        const struct node *v = &net->program->node[i];
+    FOR_EACH_OF (const struct node, v, net->program->node, net->program->nodes) {
         moves = moves || (v->matrix.map == map && net->program->node[v->argument[0]].plan.moves);
     }
     double most = rank_of_tokens(net, map->declared.source, of_token, evaluations);
@@ -82,8 +81,7 @@ static double rank_forward(const struct net *net, const struct map *map, double 
 static double rank_backward(const struct net *net, const struct map *map, double of_token,
                             double evaluations) {
     bool due = false, single = true;
-    for (int i = 0; i < net->program->nodes; i++) {
-        const struct node *v = &net->program->node[i];
+    FOR_EACH_OF (const struct node, v, net->program->node, net->program->nodes) {
         bool mine = v->matrix.map == map;
         due = due || (mine && v->plan.part[0] >= 0);
         const struct node *g = node_cotangent(net->program, v);

@@ -22,8 +22,7 @@ static json_t *with_more(json_t *object, json_t *more) {
     return NULL;
 }
 
-/* An object with this word, where there is one: json_pack would leave it out without memory, too.
- */
+/* An object with this word, if there is one: json_pack would leave it out without memory, too. */
 static json_t *with_word(json_t *object, const char *key, const char *word) {
     return word ? with_more(object, json_pack("{s:s}", key, word)) : object;
 }

@@ -196,13 +196,6 @@ int program_forward(struct net *net, struct err *err) {
     return end_pass(net, run_forward(net, err), err);
 }
 
-/* What a matrix with several uses learns with. */
-static void stack_cotangents(const struct program *p, const struct node *v) {
-    struct rows y = v->matrix.map ? v->matrix.map->of_all_uses[1] : (struct rows){0};
-    if (y.array && v->plan.g >= 0)
-        rows_copy(node_cotangent(p, v)->value, rows_part(y, v->matrix.use * v->count, v->count));
-}
-
 /* Coefficients of what the columns of a read-out learn with. */
 static const double *coefficients_out(const struct net *net, const struct node *v) {
     return v->plan.learned >= 0            ? net->program->node[v->plan.learned].s
@@ -248,7 +241,9 @@ static int run_backward(struct net *net, struct err *err) {
         struct node *v = &p->node[p->order[k]];
         TRY(run_until(net, &next, v->plan.begin, err));
         measure_node(net, p->order[k], true);
-        stack_cotangents(p, v);
+        if (v->matrix.map && v->matrix.map->of_all_uses[1].array && v->plan.g >= 0)
+            rows_copy(node_cotangent(p, v)->value, /* what a matrix with several uses learns with */
+                      rows_part(v->matrix.map->of_all_uses[1], v->matrix.use * v->count, v->count));
         TRY(stack_columns(net, v, err));
     }
     TRY(run_until(net, &next, p->all, err));
@@ -308,8 +303,7 @@ static int find_idle(struct net *net, struct err *err) {
 
 /* Series of numbers, or of their cotangents; what has none keeps zeros. */
 static int give_numbers(struct net *net, struct err *err) {
-    for (int k = 0; k < net->numbers.count; k++) {
-        struct numbers *numbers = &net->numbers.item[k];
+    FOR_EACH (struct numbers, numbers, net->numbers) {
         const struct node *v = numbers->node < 0 ? NULL : &net->program->node[numbers->node];
         if (v && !numbers->gradient)
             numbers->values = v->s;
@@ -353,8 +347,7 @@ static int give_rows(struct net *net, struct err *err) {
     TRY(adjoint_prepare(p, err));
     find_looks(p);
     TRY(give_numbers(net, err));
-    for (int k = 0; k < net->kernels.count; k++) {
-        struct kernel *kernel = &net->kernels.item[k];
+    FOR_EACH (struct kernel, kernel, net->kernels) {
         const struct node *v = &p->node[kernel->node < 0 ? 0 : kernel->node];
         kernel->rows = kernel->node < 0   ? w
                        : kernel->gradient ? node_cotangent(p, v)->value

@@ -4,11 +4,10 @@
 enum { READ_OUT = -2 }; /* in the place of a node */
 
 void program_add_kernel(struct program *p, struct kernel kernel, const char *name) {
-    struct kernel *added;
     if (!p->code && (kernel.node == -1 || (kernel.node >= 0 && !p->node[kernel.node].on)))
         program_fail(p, "kernel %s is not of rows", name);
-    if (p->code ||
-        !(added = program_grow(p, &p->net->kernels.item, &p->net->kernels.count, sizeof *added)))
+    struct kernel *added = program_grow(p, NET_END(p->net->kernels));
+    if (!added)
         return;
     *added = kernel;
     snprintf(added->name, sizeof added->name, "%s", name);
@@ -44,9 +43,8 @@ void program_read_out_kernel(struct program *p, const char *name, const char *ab
 
 /* values [first][second], or [first] where dims name one axis besides t. */
 static void add_numbers(struct program *p, struct numbers numbers, const char *name) {
-    struct numbers *added;
-    if (p->code ||
-        !(added = program_grow(p, &p->net->numbers.item, &p->net->numbers.count, sizeof *added)))
+    struct numbers *added = program_grow(p, NET_END(p->net->numbers));
+    if (!added)
         return;
     *added = numbers;
     for (const char *at = numbers.dims; *at; at++)
@@ -141,16 +139,15 @@ double *program_series_of(struct program *p, struct value x, int count, int inde
 
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
                      double *out) {
-    struct measure *added;
-    if (p->code || !(added = program_grow(p, &p->measure, &p->measures, sizeof *added)))
+    struct measure *added = program_grow(p, &p->measure, &p->measures, sizeof *added);
+    if (!added)
         return;
     for (int k = 0; k < power && gradient; k++)
         scale /= p->node[x.at].on->cotangent_scale;
     *added = (struct measure){x.at, gradient, power, scale, out, false};
 }
 
-/* Whether rows are made of exponentials of what matrices write, site by site: they have no bound.
- */
+/* Whether rows are made of exponentials of what matrices write: they have no bound. */
 static bool has_exponential(struct program *p, int last) {
     bool *reached = program_memory(p, (size_t)p->nodes * sizeof *reached);
     if (!reached)
@@ -188,7 +185,7 @@ void program_aggregation(struct program *p, struct value x1, struct value phi, d
 
 void program_expert(struct program *p, struct value s2, size_t experts) {
     struct mixture *mixture = &p->mixture;
-    int *added = p->code ? NULL : program_grow(p, &mixture->s2, &mixture->rows, sizeof *added);
+    int *added = program_grow(p, &mixture->s2, &mixture->rows, sizeof *added);
     if (!added)
         return;
     *added = s2.at;

@@ -70,9 +70,8 @@ bool net_name(const struct net *net, int i, char name[NET_NAME]) {
 static int keep_rows(struct program *p, int i, bool gradient, const char *name,
                      struct named_rows **list, int *count, struct err *err) {
     struct node *v = &p->node[i];
-    struct named_rows *added = base_grow(list, count, sizeof *added, err);
-    if (!added)
-        return err->code;
+    struct named_rows *added;
+    TRY(base_grow(&added, list, count, sizeof *added, err));
     *(gradient ? &v->plan.kept_g : &v->plan.measured) = true;
     *added = (struct named_rows){.node = i, .gradient = gradient};
     snprintf(added->name, sizeof added->name, "%s", name);

@@ -33,7 +33,7 @@ static int make_net(struct net *net, const struct net_setup *setup, bool random,
     net->batch.rows = P * n;
     net->batch.output_rows = setup->data.per_token ? net->batch.rows : P;
     net->output.loss_in_cotangent = n > 1 || C > 1;
-    net->model = setup->model ? setup->model : model_list[setup->network->model];
+    net->model = setup->model ? setup->model : setup->network->model;
     if (!setup->data.inputs)
         net->setup.data.inputs = P;
     TRY(base_alloc(&net->batch.index, (size_t)P, sizeof *net->batch.index, err));
@@ -134,8 +134,7 @@ const struct optimizer *net_optimizer(const struct net_setup *setup, const char 
 
 /* A response follows Muon's step of one map, not of several that move as one. */
 const char *net_no_responses(const struct net *net) {
-    for (int i = 0; i < net->parameters.count; i++) {
-        const struct parameter *p = &net->parameters.item[i];
+    FOR_EACH (const struct parameter, p, net->parameters) {
         const struct optimizer *optimizer = p->map ? net_optimizer(&net->setup, p->name) : NULL;
         if (optimizer && optimizer->matrices && p->whole)
             return "Muon moves several maps as one matrix, and what that learned from a single "
@@ -209,9 +208,8 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
 }
 
 int net_array(struct net *net, struct array like, int count, struct rows *rows, struct err *err) {
-    struct array **added = base_grow(&net->arrays.item, &net->arrays.count, sizeof *added, err);
-    if (!added)
-        return err->code;
+    struct array **added;
+    TRY(base_grow(&added, NET_END(net->arrays), err));
     TRY(base_alloc(added, 1, sizeof **added, err));
     **added = like;
     (*added)->rows = count;
@@ -254,9 +252,8 @@ int net_reserve(struct net *net, void *out, size_t count, size_t each, size_t si
 }
 
 int net_vector(struct net *net, size_t count, size_t each, double **vector, struct err *err) {
-    struct vector *added = base_grow(&net->vectors.item, &net->vectors.count, sizeof *added, err);
-    if (!added)
-        return err->code;
+    struct vector *added;
+    TRY(base_grow(&added, NET_END(net->vectors), err));
     TRY(net_reserve(net, &added->values, count, each, sizeof **vector, err));
     added->length = base_product(count, each);
     *vector = added->values;
@@ -285,8 +282,7 @@ static double mean_loss(const struct net *net, const struct loss *loss, const do
     return sum;
 }
 
-/* Loss and Delta. The loss of zeros is of use only beside one that is beyond its scale.
- */
+/* Loss and Delta. The loss of zeros is of use only beside one that is beyond its scale. */
 static void measure_loss(struct net *net, const struct loss *loss, const double *y) {
     struct net_output *output = &net->output;
     int count = net->batch.output_rows * net->setup.data.C,

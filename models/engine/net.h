@@ -245,12 +245,13 @@ struct net_place {
     bool has_step_rule; /* a script has a rule that acts once a step: there is no flow */
 };
 
-/* A list of things of one type, which grows by base_grow. */
+/* A list of things of one type, which base_grow and program_grow make longer at its NET_END. */
 #define NET_LIST(type)                                                                             \
     struct {                                                                                       \
         type *item;                                                                                \
         int count;                                                                                 \
     }
+#define NET_END(list) &(list).item, &(list).count, sizeof *(list).item
 
 struct net {
     const struct model *model;
@@ -298,15 +299,14 @@ size_t net_sampled_sites(const struct net *net, int k);
  * log10(1/tolerance) for each training input. T > 0 adds rows of T times for kernels. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
-/* Two setups of a limit that differ by their numbers of sites alone must have the same operations,
- * and selections must take the same shares of sites. Else CODE_INPUT, with what the
- * author of the program can do. */
+/* Two setups of a limit that differ by their sites alone must have the same operations, and their
+ * selections the same shares of sites. Else CODE_INPUT, with what the program's author can do. */
 int alike_check(const struct net_setup *setup, const struct net_setup *other, struct err *err);
 /* What it is reckoned with of one map. */
 struct map_costs net_map_costs(const struct net *net, const struct map *map, double evaluations);
 /* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this
- * place. loss is the mean over these inputs (and their tokens). y [inputs][per_token ? n : 1][C]:
- * of the training set. */
+ * place. loss: the mean over these inputs (and tokens). y: all targets [..][per_token ? n : 1][C]
+ */
 int net_evaluate(struct net *net, const struct loss *loss, const double *y, struct err *err);
 /* Whether training diverges: loss > NET_RUNAWAY loss_scale at a measured time. */
 #define NET_RUNAWAY 1e6
@@ -428,11 +428,11 @@ int net_input_rows(const struct net *net, const struct parameter *p); /* of an i
 int net_most_rows(const struct net *net);
 /* What moves a matrix between populations of this name, or (NULL) what has a finite side. */
 const struct optimizer *net_optimizer(const struct net_setup *setup, const char *map);
-/* Whether two parameters are one, or are moved as one matrix; and whether one has rows of it below
- * those of the other, or else columns beside those of the other (models/language/heads.c). */
+/* Whether two parameters are one, or are moved as one matrix; whether number i is so with an
+ * earlier one; and whether one has rows below those of the other, or else columns beside them
+ * (heads.c). */
 bool net_moved_together(const struct parameter *a, const struct parameter *b);
-bool net_moved_before(const struct net *net,
-                      int i); /* with an earlier one, which stands for both */
+bool net_moved_before(const struct net *net, int i);
 bool net_stacked(const struct net *net, const struct parameter *a, const struct parameter *b);
 /* NULL, or why no responses of this limit can be measured. */
 const char *net_no_responses(const struct net *net);

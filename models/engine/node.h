@@ -11,8 +11,7 @@
  * whose steps do not overlap share an array, and an operation that may write over its argument
  * takes its array when this is its last step. On a backend that poisons, what a step was
  * the last to use becomes NaN behind it, so that an operation which reads more than it says shows.
- * Numbers that an author has written, and their cotangents, stay: series and what learns read them.
- */
+ * Numbers that an author has written, and their cotangents, stay: series and learning read them. */
 #pragma once
 
 #include "models/engine/net.h"
@@ -75,8 +74,7 @@ enum operation_trait {
  * behind it is true. */
 struct operation {
     const char *name; /* in messages and in the description of a program (describe.h) */
-    /* NULL, or "numbers", "rows" or "penalty", which the description calls it, and `name` its rule.
-     */
+    /* NULL, or "numbers", "rows" or "penalty": its name in the description, and `name` its rule. */
     const char *rule_of;
     const struct constant_field *constants; /* of its own, in that description; NULL: none */
     /* They make the operation a word of scripts (models/language/apply.c), and mean what they do in
@@ -113,6 +111,9 @@ struct operation {
     enum operation_zeros zeros;
     unsigned traits; /* enum operation_trait */
 };
+/* The row of an operation by its fields; the rest of the program calls it operation_NAME. */
+#define OPERATION(called, ...)                                                                     \
+    const struct operation operation_##called = {.name = #called, __VA_ARGS__}
 static inline bool operation_has_adjoint(const struct operation *op) {
     return op->adjoint || op->back;
 }
@@ -300,8 +301,7 @@ struct node *node_append_rows(struct program *p, const struct operation *op, str
                               struct value *out);
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
                                  struct value b, int K, struct value *out);
-/* Takes rows of one population, for each input or one for all; `what` is the operation in messages.
- */
+/* Takes rows of one population, of each input or one for all; `what`: the operation in messages. */
 struct node *node_append_pair(struct program *p, const struct operation *op, const char *what,
                               struct value a, struct value b, struct value *out);
 /* Rows of an input; a failure where an evaluation would have more than can be counted. */
@@ -324,6 +324,10 @@ int net_read_ins(const struct net *net); /* how many there are, of all inputs */
 static inline bool node_reads_no_rows(const struct node *v) {
     return v->op->matrix == MATRIX_READ_IN || v->op->matrix == MATRIX_VECTOR ||
            v->op->matrix == MATRIX_EMBED;
+}
+/* The name by which its matrix is counted among others of a kind. */
+static inline const char *node_family(const struct node *v) {
+    return v->matrix.weight.family ? v->matrix.weight.family : v->matrix.weight.name;
 }
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);
@@ -376,8 +380,7 @@ int routed_select(struct program *p, struct err *err);
 const struct map *net_leader(const struct net *net, const struct node *v);
 /* Which nodes leave rows out (selected.c): before storage is planned. */
 int selected_find(struct net *net, struct err *err);
-/* How many a mask or gates select, as the description of the operation has it (top); 0: it selects
- * nothing. */
+/* How many a mask or gates select, as the operation describes itself (top); 0: it selects none. */
 double node_selects(const struct node *v);
 /* Once these numbers are there (-1: all), which rows that are. */
 void selected_refresh(struct net *net, int numbers);

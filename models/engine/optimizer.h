@@ -28,8 +28,7 @@ struct optimizer_step {
 struct optimizer {
     struct choice choice; /* first: a key chooses among optimizers */
     /* The change is the gradient times a rate, and nothing is kept between steps: limit maps keep
-     * the terms of the sum, and gradient flow exists. Such a row has none of the functions below.
-     */
+     * the terms of the sum, and gradient flow exists. Such a row has none of these functions. */
     bool plain;
     /* It moves matrices between populations alone, each as a whole; all else is moved by another
      * optimizer, the rest of the settings (net_optimizer). */

@@ -48,8 +48,7 @@ static void use_until(struct plan *plan, int node, int step) {
 
 /* The coordinate check reads what matrices read and write. */
 static void keep_values(struct program *p) {
-    for (int i = 0; i < p->nodes; i++) {
-        struct node *v = &p->node[i];
+    FOR_EACH_OF (struct node, v, p->node, p->nodes) {
         v->plan.measured |= v->matrix.map || node_reads_no_rows(v);
         if (v->matrix.map)
             p->node[v->argument[0]].plan.measured = true;
@@ -161,17 +160,15 @@ static int slot_in_place(const struct plan *plan, int i) {
 }
 
 static int add_slot(struct plan *plan, const struct node *v, int shape, int *to, struct err *err) {
-    struct slot *slot = base_grow(&plan->slot, &plan->slots, sizeof *slot, err);
-    if (!slot)
-        return err->code;
+    struct slot *slot;
+    TRY(base_grow(&slot, &plan->slot, &plan->slots, sizeof *slot, err));
     *to = plan->slots - 1;
     slot->shape = shape;
     TRY(net_array(plan->p->net, node_array(v), v->count, &slot->rows, err));
     if (shape < plan->shapes)
         return CODE_OK;
-    struct shape *added = base_grow(&plan->shape, &plan->shapes, sizeof *added, err);
-    if (!added)
-        return err->code;
+    struct shape *added;
+    TRY(base_grow(&added, &plan->shape, &plan->shapes, sizeof *added, err));
     *added = (struct shape){.slot = *to, .free = NOWHERE};
     return CODE_OK;
 }

@@ -14,10 +14,9 @@ static bool has_origins(const struct net *net) {
 }
 
 int net_origin(struct net *net, int K, double **now, struct err *err) {
-    struct origin *origin = base_grow(&net->origins.item, &net->origins.count, sizeof *origin, err);
+    struct origin *origin;
     size_t all = (size_t)(net->setup.data.inputs + net->setup.data.tests);
-    if (!origin)
-        return err->code;
+    TRY(base_grow(&origin, NET_END(net->origins), err));
     TRY(net_vector(net, (size_t)net->setup.data.P, (size_t)K, now, err));
     *origin = (struct origin){.now = *now, .K = K};
     return has_origins(net)
@@ -78,8 +77,7 @@ void net_load_batch(struct net *net) {
 /* The origins of the inputs `index` are those found now. */
 static void keep_origins(const struct net *net) {
     for (int mu = 0; mu < net->setup.data.P && has_origins(net); mu++)
-        for (int i = 0; i < net->origins.count; i++) {
-            const struct origin *origin = &net->origins.item[i];
+        FOR_EACH (const struct origin, origin, net->origins) {
             size_t k = (size_t)origin->K, from = (size_t)mu, to = (size_t)net->batch.index[mu];
             memcpy(origin->all + to * k, origin->now + from * k, k * sizeof *origin->now);
         }
@@ -99,8 +97,7 @@ int net_start(struct net *net, struct err *err) {
 /* Each row that a matrix makes on it is new at most. */
 uint32_t net_predict_stride(const struct net *net, const struct population *population) {
     uint32_t rows = 0;
-    for (int i = 0; i < net->program->nodes; i++) {
-        const struct node *v = &net->program->node[i];
+    FOR_EACH_OF (const struct node, v, net->program->node, net->program->nodes) {
         rows += v->matrix.map && v->on == population ? (uint32_t)v->per : 0;
     }
     return rows > 256 ? rows : 256;
@@ -175,8 +172,7 @@ int net_read_in(struct net *net, struct node *v, struct err *err) {
     TRY(net_thin(net, v->on, net->setup.data.K, v->matrix.weight.a0, false, v->matrix.thin, err));
     if (!net->setup.data.test_directions)
         return CODE_OK;
-    if (!(unseen = base_grow(&net->thins.item, &net->thins.count, sizeof *unseen, err)))
-        return err->code;
+    TRY(base_grow(&unseen, NET_END(net->thins), err));
     TRY(base_alloc(unseen, 1, sizeof **unseen, err));
     v->matrix.unseen = *unseen;
     TRY(net_thin(net, v->on, net->setup.data.test_directions, 0, false, v->matrix.unseen, err));

@@ -11,11 +11,9 @@ static double largest_of(const struct node *v) {
     return most;
 }
 
-/* Finds the first numbers of each input that are not finite. NULL: rows are the first, or none are.
- */
+/* Finds the first numbers of an input that are not finite. NULL: rows are first, or none are. */
 static const struct node *first_infinite(const struct program *p) {
-    for (int i = 0; i < p->nodes; i++) {
-        const struct node *v = &p->node[i];
+    FOR_EACH_OF (const struct node, v, p->node, p->nodes) {
         if (!v->on && v->s && !v->plan.idle && isinf(largest_of(v)))
             return v;
     }

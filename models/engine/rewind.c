@@ -4,9 +4,8 @@
 
 /* Rows that a step changes. */
 static int carry_rows(struct net *net, struct rows rows, struct err *err) {
-    struct kept_state *added = base_grow(&net->kept.item, &net->kept.count, sizeof *added, err);
-    if (!added)
-        return err->code;
+    struct kept_state *added;
+    TRY(base_grow(&added, NET_END(net->kept), err));
     added->rows = rows;
     return CODE_OK;
 }
@@ -20,8 +19,7 @@ int net_remember(struct net *net, struct err *err) {
             net->kept.item[net->kept.count - 1].host = net->parameters.item[i].host;
             net->kept.item[net->kept.count - 1].K = (size_t)net->parameters.item[i].K;
         }
-    for (int i = 0; i < net->kept.count; i++) {
-        struct kept_state *kept = &net->kept.item[i];
+    FOR_EACH (struct kept_state, kept, net->kept) {
         if (kept->host) {
             TRY(net_vector(net, kept->K, 1, &kept->host_start, err));
             memcpy(kept->host_start, kept->host, kept->K * sizeof(double));
@@ -36,8 +34,7 @@ int net_remember(struct net *net, struct err *err) {
 }
 
 void net_rewind(struct net *net) {
-    for (int i = 0; i < net->kept.count; i++) {
-        struct kept_state *kept = &net->kept.item[i];
+    FOR_EACH (struct kept_state, kept, net->kept) {
         if (kept->host)
             memcpy(kept->host, kept->host_start, kept->K * sizeof(double));
         else

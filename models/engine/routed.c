@@ -9,9 +9,8 @@ enum { NOBODY = -1, SEVERAL = -2 };
 
 void program_routes(struct program *p, struct value phi, struct value psi, bool selects,
                     const char *suffix) {
-    struct net_router *added;
-    if (p->code ||
-        !(added = program_grow(p, &p->net->routers.item, &p->net->routers.count, sizeof *added)))
+    struct net_router *added = program_grow(p, NET_END(p->net->routers));
+    if (!added)
         return;
     const struct node *v = &p->node[phi.at];
     *added = (struct net_router){

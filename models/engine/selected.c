@@ -51,8 +51,7 @@ static struct selection of_gate(const struct node *v) {
     return (struct selection){v->argument[0], v->constant.column};
 }
 
-/* Whether something reads all rows of a node's cotangent, which no operation of the program
- * tells. */
+/* Whether rows of a node's cotangent are all read by what no operation of the program tells. */
 static bool is_read_backward(const struct program *p, int i) {
     const struct node *v = &p->node[i];
     bool read = v->plan.measured_g || v->plan.kept_g || (v->op->traits & OP_STARTS_BACKWARD);
@@ -104,8 +103,7 @@ static bool can_leave_out(const struct net *net, const struct node *v) {
            (!map || (map->declared.uses == 1 && net_map_kind(net, &map->declared) == &map_finite));
 }
 
-/* Which nodes have their rows apart: they are computed for some, and all that read them are for the
- * same. */
+/* Which nodes have their rows apart: computed for some, and read by nodes of the same alone. */
 static void find_apart(struct program *p, const struct selection *at) {
     for (int i = 0; i < p->nodes; i++)
         p->node[i].expert.apart = at[i].numbers >= 0 && !is_read(p, i);

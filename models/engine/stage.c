@@ -21,8 +21,7 @@ int net_keep_gradient(const struct parameter *p, struct kept *kept, struct err *
 static int keep_stage(struct net *net, int k, bool hold, struct err *err) {
     size_t P = (size_t)net->setup.data.P;
     memcpy(net->place.stage_Delta + (size_t)k * P, net_deltas(net), P * sizeof(double));
-    for (int i = 0; i < net->parameters.count; i++) {
-        struct parameter *p = &net->parameters.item[i];
+    FOR_EACH (struct parameter, p, net->parameters) {
         TRY(!p->map                    ? net_keep_gradient(p, &p->kept[k], err)
             : hold && may_hold(net, p) ? map_hold(p->map, p->y, err)
                                        : map_keep(p->map, k, p->y, err));
@@ -71,8 +70,7 @@ int net_change(const struct net *net, const struct parameter *p, double rate, st
 /* Adds step K_k. */
 static int move_stage(struct net *net, int k, double step, struct err *err) {
     SCRATCH(double, c, (size_t)net_most_rows(net));
-    for (int i = 0; i < net->parameters.count; i++) {
-        struct parameter *p = &net->parameters.item[i];
+    FOR_EACH (struct parameter, p, net->parameters) {
         struct kept *kept = &p->kept[k];
         TRY(program_poll(net, err));
         net_coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
@@ -114,8 +112,7 @@ void net_next(struct net *net) {
 }
 
 void net_decay(struct net *net, double share) {
-    for (int i = 0; i < net->program->nodes; i++) {
-        const struct node *v = &net->program->node[i];
+    FOR_EACH_OF (const struct node, v, net->program->node, net->program->nodes) {
         double factor = 1 - share * v->matrix.decays;
         if (factor == 1 || v->matrix.use)
             continue;

@@ -49,12 +49,11 @@ static void seed_forward(struct net *net, struct node *v) {
         v->s[k] = net->setup.gamma0 * net->output.Delta[k];
 }
 
-static const struct operation
-    operation_pass = {.name = "pass", .forward = pass_forward, .traits = OP_LINEAR},
-    operation_repeat = {.name = "repeat", .forward = repeat_forward, .traits = OP_LINEAR},
-    operation_take = {.name = "take", .forward = take_forward, .traits = OP_LINEAR},
-    operation_put = {.name = "put", .forward = put_forward, .traits = OP_LINEAR | OP_IN_PLACE},
-    operation_seed = {.name = "seed", .forward = seed_forward};
+static OPERATION(pass, .forward = pass_forward, .traits = OP_LINEAR);
+static OPERATION(repeat, .forward = repeat_forward, .traits = OP_LINEAR);
+static OPERATION(take, .forward = take_forward, .traits = OP_LINEAR);
+static OPERATION(put, .forward = put_forward, .traits = OP_LINEAR | OP_IN_PLACE);
+static OPERATION(seed, .forward = seed_forward);
 
 bool adjoint_is_taken(const struct node *node) {
     return node->op == &operation_take;
@@ -72,7 +71,7 @@ static int larger_of(int a, int b) {
 }
 
 static struct value append_node(struct program *p, struct node node) {
-    struct node *added = p->code ? NULL : program_grow(p, &p->node, &p->all, sizeof *added);
+    struct node *added = program_grow(p, &p->node, &p->all, sizeof *added);
     if (!added)
         return none;
     *added = node;
@@ -263,8 +262,7 @@ struct turn {
 
 /* Nodes from the last one on, each behind all that read it. On a device, what needs no matrix comes
  * before matrices that do not need it, so that these can look at their rows together (map_look).
- * The order of matrices, and of all that read the same, is always the same one: so are draws, and
- * sums. */
+ * The order of matrices, and of all that read the same, is always one: so are draws, and sums. */
 static void find_order(struct program *p) {
     bool late = backend_has_later(p->net->setup.backend);
     struct turn *turn = program_memory(p, (size_t)p->nodes * sizeof *turn);

@@ -17,8 +17,7 @@
  * many as the argument that has most. */
 struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
                             struct value b, int like);
-/* Appends a node with as many rows as node `like`, or as many numbers, whatever its arguments have.
- */
+/* Appends a node with as many rows, or numbers, as node `like`, whatever its arguments have. */
 struct value adjoint_like(struct program *p, const struct operation *op, struct value a,
                           struct value b, int like);
 /* g itself, as an operation's adjoint. */
@@ -42,7 +41,6 @@ int adjoint_write(struct program *p, struct err *err);
 /* Once all nodes are prepared: the nodes of the backward pass get matrices and scratch of those
  * whose cotangents they make parts of. */
 int adjoint_prepare(struct program *p, struct err *err);
-/* For selected.c: a node of the rows that node v takes out of x for its expert; whether it is one.
- */
+/* For selected.c: a node of the rows that node v takes out of x for its expert; whether one is. */
 int adjoint_take(struct program *p, int v, int x, bool forward);
 bool adjoint_is_taken(const struct node *node);

@@ -24,10 +24,8 @@ static void input_forward(struct net *net, struct node *v) {
     }
 }
 
-static const struct operation operation_input = {.name = "input",
-                                                 .constants =
-                                                     CONSTANTS(CONSTANT("first", FIELD_INT, first)),
-                                                 .forward = input_forward};
+static OPERATION(input, .constants = CONSTANTS(CONSTANT("first", FIELD_INT, first)),
+                 .forward = input_forward);
 
 struct value program_input(struct program *p, int first, int last) {
     struct value out;
@@ -70,12 +68,7 @@ static void embed_back_forward(struct net *net, struct node *v) {
     ops(g)->dots(g, array_all(&v->matrix.thin->W), v->s);
 }
 
-static const struct operation operation_embed_back = {
-    .name = "embed_back", .traits = OP_AS_ARGUMENT, .forward = embed_back_forward};
+static OPERATION(embed_back, .traits = OP_AS_ARGUMENT, .forward = embed_back_forward);
 
-const struct operation operation_embed = {.name = "embed",
-                                          .prepare = embed_prepare,
-                                          .forward = embed_forward,
-                                          .back = &operation_embed_back,
-                                          .matrix = MATRIX_EMBED,
-                                          .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW};
+OPERATION(embed, .prepare = embed_prepare, .forward = embed_forward, .back = &operation_embed_back,
+          .matrix = MATRIX_EMBED, .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW);

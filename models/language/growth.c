@@ -1,8 +1,7 @@
 /* Whether what a function is taken of stays finite as the width grows. A factor N^p in front of
  * rows or numbers is 2^(400 p) in the limit, and no limit where nothing takes it back: tanh(N^0.5
  * h) jumps at 0, and its slope is infinite there. Powers are followed from node to node. Where an
- * operation may take one back, as a norm does, it counts as taken back: what is refused grows for
- * certain. */
+ * operation may take one back, as a norm does, it counts as taken back: sure growth is refused. */
 #include "models/engine/node.h"
 
 /* The power of N in the value of a node, of which those of its arguments are known. */

@@ -1,5 +1,4 @@
-/* Writing the operations of a program that have a matrix: read-in, maps, looks, biases, read-out.
- */
+/* Writes the operations of a program with a matrix: read-in, maps, looks, biases, read-out. */
 #include "models/engine/node.h"
 #include "models/language/tokens.h"
 #include "kernels/base/text.h"
@@ -15,11 +14,8 @@ static bool settle_weight(struct program *p, struct node *node, struct weight W)
 
 static void add_parameter(struct program *p, int at, struct parameter parameter, double eps) {
     const struct weight *W = &p->node[at].matrix.weight;
-    struct parameter *added;
-    if (p->code || W->fixed)
-        return;
-    if (!(added =
-              program_grow(p, &p->net->parameters.item, &p->net->parameters.count, sizeof *added)))
+    struct parameter *added = W->fixed ? NULL : program_grow(p, NET_END(p->net->parameters));
+    if (!added)
         return;
     parameter.name = W->name;
     parameter.label = W->label;
@@ -36,8 +32,7 @@ static bool settle_columns(struct program *p, int at, struct weight W, const dou
                            double eps) {
     struct node *node = node_of(p, (struct value){at});
     struct thin **added;
-    if (!settle_weight(p, node, W) ||
-        !(added = program_grow(p, &p->net->thins.item, &p->net->thins.count, sizeof *added)) ||
+    if (!settle_weight(p, node, W) || !(added = program_grow(p, NET_END(p->net->thins))) ||
         program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
         return false;
     node->matrix.weight.a0 = weight_column(p, node);
@@ -119,7 +114,7 @@ struct value program_map(struct program *p, struct value x, struct population *t
     struct population *source = node->on;
     double fg = node->matrix.weight.a0 * node->matrix.weight.s_f, r = target->size / source->size;
     node->matrix.weight.a0 = weight_initial(p, node, fabs(fg) * fmax(1, 1 / sqrt(r)));
-    added = program_grow(p, &net->maps.item, &net->maps.count, sizeof *added);
+    added = program_grow(p, NET_END(net->maps));
     if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
         return none;
     node->on = target;

@@ -21,11 +21,9 @@ static void pick_back_forward(struct net *net, struct node *v) {
             v->s[i * v->K + v->constant.column + k] += g->s[i * g->K + k];
 }
 
-static const struct operation operation_pick_back = {
-    .name = "pick_back",
-    .traits = OP_ADDS,
-    .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
-    .forward = pick_back_forward};
+static OPERATION(pick_back, .traits = OP_ADDS,
+                 .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
+                 .forward = pick_back_forward);
 
 static struct value at_column(struct program *p, struct value part, int column) {
     node_of(p, part)->constant.column = column;
@@ -37,13 +35,9 @@ static struct value pick_adjoint(struct program *p, int v, int k, struct value g
     return at_column(p, part, p->node[v].constant.column);
 }
 
-static const struct operation operation_pick = {
-    .name = "pick",
-    .zeros = ZEROS_OF_FIRST,
-    .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
-    .forward = pick_forward,
-    .adjoint = pick_adjoint,
-    .traits = OP_BY_ROW | OP_BARE};
+static OPERATION(pick, .zeros = ZEROS_OF_FIRST,
+                 .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
+                 .forward = pick_forward, .adjoint = pick_adjoint, .traits = OP_BY_ROW | OP_BARE);
 
 struct value program_pick(struct program *p, struct value s, int column) {
     struct value out;
@@ -67,10 +61,8 @@ static struct value join_adjoint(struct program *p, int v, int k, struct value g
                      k ? p->node[argument[0]].K : 0);
 }
 
-static const struct operation operation_join = {.name = "join",
-                                                .forward = join_forward,
-                                                .adjoint = join_adjoint,
-                                                .traits = OP_BY_ROW | OP_BARE};
+static OPERATION(join, .forward = join_forward, .adjoint = join_adjoint,
+                 .traits = OP_BY_ROW | OP_BARE);
 
 struct value program_join(struct program *p, struct value a, struct value b) {
     struct value out;
@@ -103,24 +95,13 @@ static bool power_keeps_zero(const struct node *v) {
     return v->constant.factor > 0;
 }
 
-static const struct operation operation_plus = {.name = "plus",
-                                                .rule_of = "numbers",
-                                                .constants =
-                                                    CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
-                                                .zeros = ZEROS_OF_RULE,
-                                                .forward = plus_forward,
-                                                .adjoint = adjoint_same,
-                                                .traits = OP_BY_ROW | OP_BARE},
-                              operation_power = {.name = "power",
-                                                 .rule_of = "numbers",
-                                                 .constants =
-                                                     CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
-                                                 .zeros = ZEROS_OF_RULE,
-                                                 .keeps_zero = power_keeps_zero,
-                                                 .forward = power_forward,
-                                                 .late = power_late,
-                                                 .adjoint = numbers_power_adjoint,
-                                                 .traits = OP_BY_ROW | OP_BARE};
+static OPERATION(plus, .rule_of = "numbers",
+                 .constants = CONSTANTS(CONSTANT("c", FIELD_REAL, factor)), .zeros = ZEROS_OF_RULE,
+                 .forward = plus_forward, .adjoint = adjoint_same, .traits = OP_BY_ROW | OP_BARE);
+static OPERATION(power, .rule_of = "numbers",
+                 .constants = CONSTANTS(CONSTANT("c", FIELD_REAL, factor)), .zeros = ZEROS_OF_RULE,
+                 .keeps_zero = power_keeps_zero, .forward = power_forward, .late = power_late,
+                 .adjoint = numbers_power_adjoint, .traits = OP_BY_ROW | OP_BARE);
 
 /* c s^(c - 1) g, 0 where c is 0, whatever s is. */
 struct value numbers_power_adjoint(struct program *p, int v, int k, struct value g) {
@@ -180,18 +161,12 @@ void operation_gives_one(struct program *p, struct node *node, struct population
     node->K = 1;
 }
 
-static const struct operation operation_log_sum_exp = {
-    .name = "log_sum_exp",
-    .rule_of = "numbers",
-    .arguments = "s",
-    .gives = "numbers",
+static OPERATION(
+    log_sum_exp, .rule_of = "numbers", .arguments = "s", .gives = "numbers",
     .doc = "one number, the logarithm of the sum of their exponentials, which overflows for no "
            "numbers",
-    .shape = operation_gives_one,
-    .zeros = ZEROS_OF_RULE,
-    .forward = log_sum_exp_forward,
-    .adjoint = log_sum_exp_adjoint,
-    .traits = OP_BY_ROW};
+    .shape = operation_gives_one, .zeros = ZEROS_OF_RULE, .forward = log_sum_exp_forward,
+    .adjoint = log_sum_exp_adjoint, .traits = OP_BY_ROW);
 
 const struct operation *const operation_words_of_numbers[] = {&operation_sum,
                                                               &operation_log_sum_exp, NULL};

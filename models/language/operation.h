@@ -6,8 +6,7 @@
 
 #include <jansson.h>
 
-/* A constant of an operation, by its name in descriptions and its member of struct node_constant.
- */
+/* A constant of an operation, by its name in descriptions and member of struct node_constant. */
 #define CONSTANT(name, type, member) CONSTANT_OF(struct node_constant, name, type, member)
 #define CONSTANT_FROM(label, kind, member, lowest, highest)                                        \
     {                                                                                              \

@@ -31,16 +31,11 @@ static bool fn_keeps_zero(const struct node *v) {
     return value == 0;
 }
 
-const struct operation operation_fn = {
-    .name = "fn",
-    .zeros = ZEROS_OF_FIRST,
-    .keeps_zero = fn_keeps_zero,
-    .constants =
-        CONSTANTS(CONSTANT("function", FIELD_FUNCTION, fn), CONSTANT("k", FIELD_REAL, factor)),
-    .forward = fn_forward,
-    .adjoint = fn_adjoint,
-    .jumps = fn_jumps,
-    .traits = OP_IN_PLACE | OP_BY_ROW | OP_FUNCTION | OP_BARE};
+OPERATION(fn, .zeros = ZEROS_OF_FIRST, .keeps_zero = fn_keeps_zero,
+          .constants = CONSTANTS(CONSTANT("function", FIELD_FUNCTION, fn),
+                                 CONSTANT("k", FIELD_REAL, factor)),
+          .forward = fn_forward, .adjoint = fn_adjoint, .jumps = fn_jumps,
+          .traits = OP_IN_PLACE | OP_BY_ROW | OP_FUNCTION | OP_BARE);
 
 static void add_forward(struct net *net, struct node *v) {
     const struct node *second = argument(net, v, 1);
@@ -57,12 +52,8 @@ static void add_forward(struct net *net, struct node *v) {
         rows_add(NULL, b, v->value);
 }
 
-const struct operation operation_add = {.name = "add",
-                                        .zeros = ZEROS_OF_BOTH,
-                                        .forward = add_forward,
-                                        .adjoint = adjoint_same,
-                                        .traits = OP_LINEAR | OP_IN_PLACE | OP_BY_ROW | OP_ADDS_AT |
-                                                  OP_BARE};
+OPERATION(add, .zeros = ZEROS_OF_BOTH, .forward = add_forward, .adjoint = adjoint_same,
+          .traits = OP_LINEAR | OP_IN_PLACE | OP_BY_ROW | OP_ADDS_AT | OP_BARE);
 
 static void times_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
@@ -80,13 +71,9 @@ static struct value times_adjoint(struct program *p, int v, int k, struct value 
     return adjoint_times(p, p->node[v].constant.factor, g);
 }
 
-const struct operation operation_times = {.name = "times",
-                                          .zeros = ZEROS_OF_FIRST,
-                                          .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
-                                          .forward = times_forward,
-                                          .late = times_late,
-                                          .adjoint = times_adjoint,
-                                          .traits = OP_LINEAR | OP_IN_PLACE | OP_BY_ROW | OP_BARE};
+OPERATION(times, .zeros = ZEROS_OF_FIRST, .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
+          .forward = times_forward, .late = times_late, .adjoint = times_adjoint,
+          .traits = OP_LINEAR | OP_IN_PLACE | OP_BY_ROW | OP_BARE);
 
 static void multiply_forward(struct net *net, struct node *v) {
     rows_multiply(argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
@@ -108,14 +95,9 @@ static struct value multiply_adjoint(struct program *p, int v, int k, struct val
                : adjoint_append(p, &operation_group_mean, part, none, mine);
 }
 
-const struct operation operation_multiply = {
-    .name = "multiply",
-    .zeros = ZEROS_OF_EITHER,
-    .forward = multiply_forward,
-    .late = multiply_late,
-    .adjoint = multiply_adjoint,
-    .traits = OP_IN_PLACE | OP_BY_ROW | OP_GROUPED_FACTOR | OP_BARE,
-};
+OPERATION(multiply, .zeros = ZEROS_OF_EITHER, .forward = multiply_forward, .late = multiply_late,
+          .adjoint = multiply_adjoint,
+          .traits = OP_IN_PLACE | OP_BY_ROW | OP_GROUPED_FACTOR | OP_BARE);
 
 static void group_mean_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
@@ -143,19 +125,12 @@ static void expand_forward(struct net *net, struct node *v) {
 }
 
 /* Rows of groups at each of their sites. */
-static const struct operation operation_expand = {
-    .name = "expand", .forward = expand_forward, .traits = OP_LINEAR};
+static OPERATION(expand, .forward = expand_forward, .traits = OP_LINEAR);
 
-static const struct operation operation_group_mean = {
-    .name = "group_mean",
-    .arguments = "x, p",
-    .gives = "rows",
-    .doc = "the mean over the units of each expert: from the units to the experts p",
-    .shape = group_mean_shape,
-    .zeros = ZEROS_OF_FIRST,
-    .forward = group_mean_forward,
-    .back = &operation_expand,
-    .traits = OP_LINEAR};
+static OPERATION(group_mean, .arguments = "x, p", .gives = "rows",
+                 .doc = "the mean over the units of each expert: from the units to the experts p",
+                 .shape = group_mean_shape, .zeros = ZEROS_OF_FIRST, .forward = group_mean_forward,
+                 .back = &operation_expand, .traits = OP_LINEAR);
 
 static void tile_forward(struct net *net, struct node *v) {
     ops(v->value)->tile(argument(net, v, 0)->value, v->value);
@@ -179,25 +154,16 @@ static void tile_mean_shape(struct program *p, struct node *node, struct populat
     move_to(p, node, units, is_tiled(units, node->on));
 }
 
-static const struct operation operation_tile = {
-    .name = "tile",
-    .arguments = "x, p",
-    .gives = "rows",
+static OPERATION(
+    tile, .arguments = "x, p", .gives = "rows",
     .doc = "rows of units that all experts share, copied to every expert: from the units to the "
            "pairs p",
-    .shape = tile_shape,
-    .forward = tile_forward,
-    .back = &operation_tile_mean,
-    .traits = OP_LINEAR};
-static const struct operation operation_tile_mean = {
-    .name = "tile_mean",
-    .arguments = "x, p",
-    .gives = "rows",
-    .doc = "the mean over experts: from the pairs to the units p",
-    .shape = tile_mean_shape,
-    .forward = tile_mean_forward,
-    .back = &operation_tile,
-    .traits = OP_LINEAR | OP_MEAN_OF_COPIES};
+    .shape = tile_shape, .forward = tile_forward, .back = &operation_tile_mean,
+    .traits = OP_LINEAR);
+static OPERATION(tile_mean, .arguments = "x, p", .gives = "rows",
+                 .doc = "the mean over experts: from the pairs to the units p",
+                 .shape = tile_mean_shape, .forward = tile_mean_forward, .back = &operation_tile,
+                 .traits = OP_LINEAR | OP_MEAN_OF_COPIES);
 
 static void shift_forward(struct net *net, struct node *v) {
     ops(v->value)->pointwise(FN_LINEAR, NULL, column_for(net, v, argument(net, v, 0), 0),
@@ -208,10 +174,8 @@ static struct value shift_adjoint(struct program *p, int v, int k, struct value 
     return k == 1 ? g : numbers_average(p, g, none, 0, p->node[v].argument[0]);
 }
 
-const struct operation operation_shift = {.name = "shift",
-                                          .forward = shift_forward,
-                                          .adjoint = shift_adjoint,
-                                          .traits = OP_LINEAR | OP_BY_ROW | OP_BARE | OP_IN_PLACE};
+OPERATION(shift, .forward = shift_forward, .adjoint = shift_adjoint,
+          .traits = OP_LINEAR | OP_BY_ROW | OP_BARE | OP_IN_PLACE);
 
 /* Whether a mask of rows is read by more than averages without a cotangent: the mean of rows over
  * the mask of their largest site is the origin of a softmax, and no row jumps with it. */
@@ -275,17 +239,13 @@ static bool noise_jumps(const struct program *p, int i) {
     return p->node[i].on;
 }
 
-static const struct operation operation_noise = {
-    .name = "noise",
-    .arguments = "x",
-    .gives = "rows or numbers",
+static OPERATION(
+    noise, .arguments = "x", .gives = "rows or numbers",
     .doc =
         "standard normals like x, new at every site or number, input, token and step, constant in "
         "the backward pass; 0 for test inputs. Those of numbers are the same for the limit and all "
         "networks of a seed",
-    .shape = noise_shape,
-    .forward = noise_forward,
-    .jumps = noise_jumps};
+    .shape = noise_shape, .forward = noise_forward, .jumps = noise_jumps);
 
 /* How many numbers a constant has for a token: those of one group, or of all sites. */
 static size_t constant_period(const struct population *on) {
@@ -318,11 +278,8 @@ static json_t *constant_values(const struct node *v) {
     return rows;
 }
 
-const struct operation operation_constant = {
-    .name = "constant",
-    .constants = CONSTANTS(CONSTANT_LIST("values", constant_values)),
-    .prepare = constant_prepare,
-    .traits = OP_CONSTANT};
+OPERATION(constant, .constants = CONSTANTS(CONSTANT_LIST("values", constant_values)),
+          .prepare = constant_prepare, .traits = OP_CONSTANT);
 
 struct value program_constant(struct program *p, struct population *on, const double *values) {
     struct value out;
@@ -332,16 +289,10 @@ struct value program_constant(struct program *p, struct population *on, const do
     return out;
 }
 
-const struct operation operation_top = {.name = "top",
-                                        .zeros = ZEROS_OF_RULE,
-                                        .constants = CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
-                                        .forward = top_forward,
-                                        .jumps = mask_acts,
-                                        .traits = OP_BY_ROW};
-const struct operation operation_ones = {.name = "ones",
-                                         .prepare = ones_prepare,
-                                         .forward = ones_forward,
-                                         .traits = OP_LINEAR | OP_CONSTANT};
+OPERATION(top, .zeros = ZEROS_OF_RULE, .constants = CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
+          .forward = top_forward, .jumps = mask_acts, .traits = OP_BY_ROW);
+OPERATION(ones, .prepare = ones_prepare, .forward = ones_forward,
+          .traits = OP_LINEAR | OP_CONSTANT);
 
 const struct operation *const operation_words_of_rows[] = {
     &operation_group_mean, &operation_tile, &operation_tile_mean, &operation_noise, NULL};

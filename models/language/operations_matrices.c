@@ -5,11 +5,8 @@
 
 #include <limits.h>
 
-const struct operation operation_read_in = {.name = "read_in",
-                                            .prepare = net_read_in,
-                                            .forward = net_read,
-                                            .matrix = MATRIX_READ_IN,
-                                            .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW};
+OPERATION(read_in, .prepare = net_read_in, .forward = net_read, .matrix = MATRIX_READ_IN,
+          .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW);
 
 /* Normals of standard deviation a0, or one number everywhere. */
 static int vector_prepare(struct net *net, struct node *v, struct err *err) {
@@ -25,11 +22,8 @@ static void vector_forward(struct net *net, struct node *v) {
     thin_read(v->matrix.thin, net->output.ones, v->value);
 }
 
-const struct operation operation_vector = {.name = "vector",
-                                           .prepare = vector_prepare,
-                                           .forward = vector_forward,
-                                           .matrix = MATRIX_VECTOR,
-                                           .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW};
+OPERATION(vector, .prepare = vector_prepare, .forward = vector_forward, .matrix = MATRIX_VECTOR,
+          .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW);
 
 /* Room for the rows of all uses of a matrix. */
 static int make_room_for_uses(struct net *net, const struct node *v, struct err *err) {
@@ -97,17 +91,11 @@ static void map_back_forward(struct net *net, struct node *v) {
 }
 
 /* The transposed matrix. */
-static const struct operation operation_map_back = {.name = "map_back",
-                                                    .forward = map_back_forward,
-                                                    .traits =
-                                                        OP_LINEAR | OP_BY_ROW | OP_MEETS | OP_ADDS};
+static OPERATION(map_back, .forward = map_back_forward,
+                 .traits = OP_LINEAR | OP_BY_ROW | OP_MEETS | OP_ADDS);
 
-const struct operation operation_map = {.name = "map",
-                                        .prepare = map_prepare,
-                                        .forward = map_forward_node,
-                                        .back = &operation_map_back,
-                                        .matrix = MATRIX_MAP,
-                                        .traits = OP_LINEAR | OP_BY_ROW | OP_LEARNS | OP_MEETS};
+OPERATION(map, .prepare = map_prepare, .forward = map_forward_node, .back = &operation_map_back,
+          .matrix = MATRIX_MAP, .traits = OP_LINEAR | OP_BY_ROW | OP_LEARNS | OP_MEETS);
 
 static int thin_prepare(struct net *net, struct node *v, struct err *err) {
     if (v->matrix.use)
@@ -135,18 +123,11 @@ static void look_back_forward(struct net *net, struct node *v) {
                            array_all(&v->matrix.thin->W));
 }
 
-static const struct operation operation_look_back = {.name = "look_back",
-                                                     .forward = look_back_forward,
-                                                     .traits =
-                                                         OP_LINEAR | OP_ADDS | OP_AS_ARGUMENT};
+static OPERATION(look_back, .forward = look_back_forward,
+                 .traits = OP_LINEAR | OP_ADDS | OP_AS_ARGUMENT);
 
-const struct operation operation_look = {.name = "look",
-                                         .prepare = thin_prepare,
-                                         .forward = look_forward,
-                                         .finish = subtract_origin,
-                                         .back = &operation_look_back,
-                                         .matrix = MATRIX_LOOK,
-                                         .traits = OP_LINEAR | OP_LEARNS};
+OPERATION(look, .prepare = thin_prepare, .forward = look_forward, .finish = subtract_origin,
+          .back = &operation_look_back, .matrix = MATRIX_LOOK, .traits = OP_LINEAR | OP_LEARNS);
 
 /* Whether its numbers are not the output alone, so that they have a cotangent of their own. */
 static bool is_read_out_followed(const struct program *p) {
@@ -176,7 +157,7 @@ static void errors_forward(struct net *net, struct node *v) {
         v->s[k] = argument(net, v, 0)->s[k] / net->setup.gamma0;
 }
 
-static const struct operation operation_errors = {.name = "errors", .forward = errors_forward};
+static OPERATION(errors, .forward = errors_forward);
 
 static struct value read_out_learned(struct program *p, int v, struct value g) {
     return is_read_out_followed(p) ? adjoint_like(p, &operation_errors, g, none, v) : none;
@@ -189,8 +170,7 @@ static void read_out_back_forward(struct net *net, struct node *v) {
                            array_all(&v->matrix.thin->W));
 }
 
-static const struct operation operation_read_out_back = {
-    .name = "read_out_back", .forward = read_out_back_forward, .traits = OP_LINEAR | OP_ADDS};
+static OPERATION(read_out_back, .forward = read_out_back_forward, .traits = OP_LINEAR | OP_ADDS);
 
 /* Its column, which serves all inputs, or sums over outputs of their errors. */
 static struct value read_out_adjoint(struct program *p, int v, int k, struct value g) {
@@ -201,11 +181,6 @@ static struct value read_out_adjoint(struct program *p, int v, int k, struct val
     return adjoint_like(p, &operation_read_out_back, g, none, like);
 }
 
-const struct operation operation_read_out = {.name = "read_out",
-                                             .prepare = thin_prepare,
-                                             .forward = read_out_forward,
-                                             .finish = read_out_finish,
-                                             .learned = read_out_learned,
-                                             .adjoint = read_out_adjoint,
-                                             .matrix = MATRIX_READ_OUT,
-                                             .traits = OP_LINEAR | OP_LEARNS};
+OPERATION(read_out, .prepare = thin_prepare, .forward = read_out_forward, .finish = read_out_finish,
+          .learned = read_out_learned, .adjoint = read_out_adjoint, .matrix = MATRIX_READ_OUT,
+          .traits = OP_LINEAR | OP_LEARNS);

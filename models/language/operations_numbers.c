@@ -39,8 +39,7 @@ static void spread_forward(struct net *net, struct node *v) {
                              (struct rows){0});
 }
 
-const struct operation operation_spread = {
-    .name = "spread", .forward = spread_forward, .traits = OP_LINEAR | OP_ADDS};
+OPERATION(spread, .forward = spread_forward, .traits = OP_LINEAR | OP_ADDS);
 
 static struct value average_adjoint(struct program *p, int v, int k, struct value g) {
     const int *argument = p->node[v].argument;
@@ -52,24 +51,14 @@ static struct value average_adjoint(struct program *p, int v, int k, struct valu
     return out;
 }
 
-const struct operation operation_average = {.name = "average",
-                                            .forward = average_forward,
-                                            .finish = average_finish,
-                                            .adjoint = average_adjoint,
-                                            .traits = OP_ACROSS_INPUTS | OP_ADDS};
+OPERATION(average, .forward = average_forward, .finish = average_finish, .adjoint = average_adjoint,
+          .traits = OP_ACROSS_INPUTS | OP_ADDS);
 
 /* The average of numbers, whose sites are counted, is their sum. */
-const struct operation operation_sum = {.name = "sum",
-                                        .rule_of = "numbers",
-                                        .arguments = "s",
-                                        .gives = "numbers",
-                                        .doc = "one number, the sum of the K numbers",
-                                        .shape = operation_gives_one,
-                                        .zeros = ZEROS_OF_RULE,
-                                        .forward = average_forward,
-                                        .finish = average_finish,
-                                        .adjoint = average_adjoint,
-                                        .traits = OP_BY_ROW};
+OPERATION(sum, .rule_of = "numbers", .arguments = "s", .gives = "numbers",
+          .doc = "one number, the sum of the K numbers", .shape = operation_gives_one,
+          .zeros = ZEROS_OF_RULE, .forward = average_forward, .finish = average_finish,
+          .adjoint = average_adjoint, .traits = OP_BY_ROW);
 
 static void scale_forward(struct net *net, struct node *v) {
     const double *c = column_for(net, v, argument(net, v, 0), v->constant.column);
@@ -93,14 +82,10 @@ static struct value scale_adjoint(struct program *p, int v, int k, struct value 
     return out;
 }
 
-const struct operation operation_scale = {
-    .name = "scale",
-    .zeros = ZEROS_OF_EITHER,
-    .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
-    .forward = scale_forward,
-    .late = scale_forward,
-    .adjoint = scale_adjoint,
-    .traits = OP_LINEAR | OP_BY_ROW | OP_SCALES_ROWS | OP_BARE | OP_IN_PLACE};
+OPERATION(scale, .zeros = ZEROS_OF_EITHER,
+          .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)), .forward = scale_forward,
+          .late = scale_forward, .adjoint = scale_adjoint,
+          .traits = OP_LINEAR | OP_BY_ROW | OP_SCALES_ROWS | OP_BARE | OP_IN_PLACE);
 
 /* The first of the biases of a row. */
 static int set_of(const struct net *net, const struct node *v, ptrdiff_t row) {
@@ -124,7 +109,7 @@ static void at_sets_forward(struct net *net, struct node *v) {
                (size_t)g->K * sizeof *v->s);
 }
 
-static const struct operation operation_at_sets = {.name = "at_sets", .forward = at_sets_forward};
+static OPERATION(at_sets, .forward = at_sets_forward);
 
 static struct value bias_learned(struct program *p, int v, struct value g) {
     int sets = p->node[v].constant.groups;
@@ -133,11 +118,8 @@ static struct value bias_learned(struct program *p, int v, struct value g) {
     return out;
 }
 
-const struct operation operation_bias = {.name = "bias",
-                                         .forward = bias_forward,
-                                         .learned = bias_learned,
-                                         .adjoint = adjoint_same,
-                                         .traits = OP_LEARNS | OP_BY_ROW};
+OPERATION(bias, .forward = bias_forward, .learned = bias_learned, .adjoint = adjoint_same,
+          .traits = OP_LEARNS | OP_BY_ROW);
 
 /* --- writing them --------------------------------------------------------------------------- */
 

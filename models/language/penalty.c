@@ -17,16 +17,13 @@ static struct value mean_rows_adjoint(struct program *p, int v, int k, struct va
     return adjoint_times(p, 1.0 / p->node[x].count, adjoint_repeat(p, g, x));
 }
 
-static const struct operation operation_mean_rows = {.name = "mean_of_rows",
-                                                     .forward = mean_rows_forward,
-                                                     .adjoint = mean_rows_adjoint,
-                                                     .traits = OP_LINEAR | OP_EVERY_ROW |
-                                                               OP_ACROSS_INPUTS};
+static OPERATION(mean_of_rows, .forward = mean_rows_forward, .adjoint = mean_rows_adjoint,
+                 .traits = OP_LINEAR | OP_EVERY_ROW | OP_ACROSS_INPUTS);
 
 struct value program_mean_of_rows(struct program *p, struct value x) {
     struct value out;
     program_count_inputs_once(p, "a mean over the inputs");
-    struct node *node = node_append_like(p, &operation_mean_rows, x, &out);
+    struct node *node = node_append_like(p, &operation_mean_of_rows, x, &out);
     node->count = 1;
     node->plan.across_inputs = true;
     return out;
@@ -34,8 +31,7 @@ struct value program_mean_of_rows(struct program *p, struct value x) {
 
 /* --- penalties ------------------------------------------------------------------------------- */
 
-/* The gradient of the penalty in argument 0: F counts -gamma0 times the sum of the losses of the P
- * inputs. */
+/* The gradient of the penalty in argument 0: F counts -gamma0 times the sum of the P losses. */
 static void penalty_back_forward(struct net *net, struct node *v) {
     const struct node *penalty = argument(net, v, 0);
     double c = -net->setup.gamma0 * net->setup.data.P;
@@ -45,10 +41,8 @@ static void penalty_back_forward(struct net *net, struct node *v) {
         v->s[k] += c * penalty->A[k];
 }
 
-static const struct operation operation_penalty_back = {.name = "penalty_back",
-                                                        .forward = penalty_back_forward,
-                                                        .traits = OP_ACROSS_INPUTS | OP_ADDS |
-                                                                  OP_AS_ARGUMENT | OP_OF_VALUE};
+static OPERATION(penalty_back, .forward = penalty_back_forward,
+                 .traits = OP_ACROSS_INPUTS | OP_ADDS | OP_AS_ARGUMENT | OP_OF_VALUE);
 
 static void mean_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);

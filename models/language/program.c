@@ -46,12 +46,9 @@ int program_result(const struct program *p, struct err *err) {
 }
 
 void *program_grow(struct program *p, void *list, int *count, size_t size) {
-    struct err err;
-    void *added = base_grow(list, count, size, &err);
-    if (!added && !p->code) {
-        p->code = err.code;
-        p->err = err;
-    }
+    void *added = NULL;
+    if (!p->code)
+        program_failed(p, base_grow(&added, list, count, size, &p->err));
     return added;
 }
 
@@ -80,10 +77,8 @@ struct population *program_population(struct program *p, const char *name, doubl
     struct population *on, **added;
     if (owner == RNG_OWNERS)
         program_fail(p, "it has more than %d populations", RNG_OWNERS);
-    if (p->code ||
-        !(added = program_grow(p, &net->populations.item, &net->populations.count, sizeof *added)))
-        return &nothing;
-    if (program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+    added = program_grow(p, NET_END(net->populations));
+    if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
         return &nothing;
     on = *added;
     *on = (struct population){
@@ -155,7 +150,7 @@ struct node node_of_operation(const struct operation *op, struct value a, struct
 
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
                          struct value b, struct value *out) {
-    struct node *node = p->code ? NULL : program_grow(p, &p->node, &p->nodes, sizeof *node);
+    struct node *node = program_grow(p, &p->node, &p->nodes, sizeof *node);
     *out = none;
     p->nowhere = node_of_operation(op, a, b);
     if (!node)

@@ -33,8 +33,8 @@ struct value {
 };
 
 struct model {
-    const char *name, *doc, *source;
-    const char *keys;             /* of [network], blank-separated, besides model */
+    CHOICE_FIELDS; /* keys: of [network], besides model */
+    const char *source;
     const char *solver_keys;      /* of [solver], besides those of every network; NULL: none */
     const struct param_row *rows; /* keys that no other network has; ends with NULL */
     /* NULL: always; else NULL, or why the settings do not fit a network of width N (limit: N = 0
@@ -46,7 +46,7 @@ struct model {
     const char *(*idle)(const struct network *network, const char *key);
 };
 enum { MODEL_MOST = 40 };
-/* Index = struct network.model; ends with NULL. Changed by network_add alone. */
+/* Ends with NULL. Changed by network_add alone. */
 extern const struct model *model_list[MODEL_MOST + 1];
 /* One more network, before the rows of section [network] were asked for; *model stays where it is.
  * CODE_INPUT: it is too late, or the name is taken or is none. */
@@ -97,8 +97,7 @@ void *program_memory(struct program *p, size_t size);
 int program_count(const struct program *p, struct value x);
 
 /* `relative` is the size in units of the width N (or, times another size, of N^2); `sites` of the
- * limit; group: units for each site of another population, which the author sets as ->of. Never
- * NULL. */
+ * limit; group: units for each site of another population, which the author sets as ->of. */
 struct population *program_population(struct program *p, const char *name, double relative,
                                       size_t sites, int group);
 /* [solver] sites; in a limit whose selections begin with ties (program_selects), times the size. */
@@ -114,8 +113,7 @@ void program_rows_tex(struct program *p, struct value x, const char *tex);
 
 /* Whether settings for matrix `given` are for this one: W1 for W1, W1_0 and W1_0_2. */
 bool program_addresses(const char *given, const char *name);
-/* Whether a list (or NULL), with blanks or tabs between its words, has one that is for this matrix.
- */
+/* Whether a list (or NULL), with blanks or tabs between its words, has one for this matrix. */
 bool program_lists(const char *list, const char *name);
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -125,8 +123,7 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
  * this kind, and n, each 1 where it stands at this place. */
 struct value program_input(struct program *p, int first, int last);
 /* Rows sum_k s_k E_k of K numbers s, with a trained vector E_k for each of them; it learns as a
- * read-in does. Where E is tied, other embeddings, looks and the read-out may have the same
- * vectors. */
+ * read-in does. Where E is tied, other embeddings, looks and the read-out may share the vectors. */
 struct value program_embed(struct program *p, struct value s, struct population *on,
                            struct weight E);
 struct value program_map(struct program *p, struct value x, struct population *target,
@@ -158,8 +155,7 @@ struct operands {
 /* The word `name` of docs/programs.md, one of these: group_mean, tile, tile_mean, noise, lag,
  * sum, log_sum_exp, top_rows, first_rows. */
 struct value program_word(struct program *p, const char *name, struct operands given);
-/* 1 on the K largest sites of each row, or numbers, ties to the lower one: constant in the backward
- * pass. */
+/* 1 on the K largest sites of each row, or numbers, ties to the lower; constant backward. */
 struct value program_top(struct program *p, struct value x, size_t K);
 /* One row of ones. */
 struct value program_ones(struct program *p, struct population *on);
@@ -229,8 +225,7 @@ struct value program_join(struct program *p, struct value a, struct value b);
 
 /* Logits beta <q_s k_t> of the tokens s and t of an input: numbers [R][n], or (heads) rows on a
  * population of heads, n^2 of an input, whose averages are over the units of a head; their softmax
- * over t, over t <= s if causal; and rows sum_t A_st v_t, or of numbers v, with weights of a kind.
- */
+ * over t, over t <= s if causal; and rows sum_t A_st v_t, or numbers v, with weights of a kind. */
 struct value program_attend(struct program *p, struct value q, struct value k, double beta,
                             struct population *heads);
 struct value program_softmax(struct program *p, struct value logits, bool causal);
@@ -260,8 +255,7 @@ void program_output(struct program *p, struct value s);
 struct rows program_keep(struct program *p, struct value x, int count, const double *start);
 
 /* A term of the loss: c times the mean over rows of the sum of the numbers s, or of the sum of
- * their squares. It is measured as `name`; the loss that is written is that of the outputs alone.
- */
+ * their squares. It is measured as `name`; the loss that is written is of the outputs alone. */
 void program_penalty_mean(struct program *p, struct value s, double c, bool square,
                           const char *name, const char *about, const char *equation);
 /* The mean over all rows, or all numbers of inputs: one row, or K numbers, which go with their like

@@ -91,8 +91,7 @@ static void run_alone(struct program *p, int i, int kind, struct start *start) {
             p->node[at[k]] = kept[k];
 }
 
-/* Finds the start of node i, for tokens of one of so many kinds, from those of the nodes before it.
- */
+/* Finds the start of node i, for tokens of one of so many kinds, from that of its arguments. */
 static void find_start(struct program *p, int i, int kind, int kinds, struct start *start) {
     static const struct start nothing;
     const struct node *v = &p->node[i];

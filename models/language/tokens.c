@@ -45,13 +45,9 @@ static struct value attend_adjoint(struct program *p, int v, int k, struct value
                   argument[k]);
 }
 
-static const struct operation operation_attend = {.name = "attend",
-                                                  .constants =
-                                                      CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
-                                                  .forward = attend_forward,
-                                                  .finish = attend_finish,
-                                                  .adjoint = attend_adjoint,
-                                                  .traits = OP_OVER_PAIRS | OP_EVERY_ROW | OP_ADDS};
+static OPERATION(attend, .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
+                 .forward = attend_forward, .finish = attend_finish, .adjoint = attend_adjoint,
+                 .traits = OP_OVER_PAIRS | OP_EVERY_ROW | OP_ADDS);
 
 /* Refuses what numbers, or heads, cannot be made of. */
 static bool may_attend(struct program *p, struct value q, struct value k,
@@ -74,7 +70,7 @@ struct value program_attend(struct program *p, struct value q, struct value k, d
     struct value out;
     may_attend(p, q, k, heads);
     struct node *node =
-        heads ? node_append(p, &operation_attend_heads, q, k, &out)
+        heads ? node_append(p, &operation_attend_by_head, q, k, &out)
               : node_append_numbers(p, &operation_attend, q, k, p->net->setup.data.n, &out);
     node->constant.factor = beta;
     node->on = heads;
@@ -123,26 +119,20 @@ static void softmax_back_forward(struct net *net, struct node *v) {
     }
 }
 
-static const struct operation operation_softmax_back = {.name = "softmax_back",
-                                                        .traits =
-                                                            OP_ADDS | OP_AS_ARGUMENT | OP_OF_VALUE,
-                                                        .forward = softmax_back_forward};
+static OPERATION(softmax_back, .traits = OP_ADDS | OP_AS_ARGUMENT | OP_OF_VALUE,
+                 .forward = softmax_back_forward);
 
-static const struct operation operation_softmax = {
-    .name = "softmax",
-    .rule_of = "numbers",
-    .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
-    .zeros = ZEROS_OF_RULE,
-    .forward = softmax_forward,
-    .back = &operation_softmax_back,
-    .traits = OP_BY_ROW};
+static OPERATION(softmax, .rule_of = "numbers",
+                 .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
+                 .zeros = ZEROS_OF_RULE, .forward = softmax_forward,
+                 .back = &operation_softmax_back, .traits = OP_BY_ROW);
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
     struct value out;
     growth_refuse(p, logits, "the argument of softmax");
     bool heads = node_of(p, logits)->on;
     struct node *node =
-        node_append_like(p, heads ? &operation_softmax_heads : &operation_softmax, logits, &out);
+        node_append_like(p, heads ? &operation_softmax_by_head : &operation_softmax, logits, &out);
     node->constant.causal = causal;
     if (heads && node->per != pairs_of_tokens(p))
         program_fail(p, "softmax over tokens takes a row for each pair of them");
@@ -173,12 +163,9 @@ static struct value mix_adjoint(struct program *p, int v, int k, struct value g)
     return k == 1 ? mix_of(p, A, g, true, 1, x.at) : adjoint_like(p, &operation_attend, g, x, A.at);
 }
 
-static const struct operation operation_mix = {
-    .name = "mix",
-    .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
-    .forward = mix_forward,
-    .adjoint = mix_adjoint,
-    .traits = OP_OVER_PAIRS | OP_LINEAR | OP_EVERY_ROW | OP_ADDS};
+static OPERATION(mix, .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
+                 .forward = mix_forward, .adjoint = mix_adjoint,
+                 .traits = OP_OVER_PAIRS | OP_LINEAR | OP_EVERY_ROW | OP_ADDS);
 
 /* Whether the weights A, of heads or numbers, fit the tokens v. */
 static bool may_mix(struct program *p, const struct node *A, const struct node *v) {
@@ -199,7 +186,7 @@ struct value program_mix(struct program *p, struct value A, struct value v) {
         !may_mix(p, node_of(p, A), node_of(p, v)))
         return none;
     struct population *on = node_of(p, v)->on;
-    const struct operation *op = node_of(p, A)->on ? &operation_mix_heads : &operation_mix;
+    const struct operation *op = node_of(p, A)->on ? &operation_mix_by_head : &operation_mix;
     struct node *node = on ? node_append(p, op, A, v, &out)
                            : node_append_numbers(p, op, A, v, node_of(p, v)->K, &out);
     node->on = on;
@@ -236,18 +223,14 @@ static void lag_shape(struct program *p, struct node *node, struct population *o
     of_places(p, "a lag", (struct value){node->argument[0]});
 }
 
-static const struct operation operation_lag = {
-    .name = "lag",
-    .arguments = "x, k",
-    .gives = "rows or numbers",
+static OPERATION(
+    lag, .arguments = "x, k", .gives = "rows or numbers",
     .doc = "the rows or numbers of the token k places before, 0 where there is none; with k below "
            "0, of a token behind",
-    .shape = lag_shape,
-    .zeros = ZEROS_OF_FIRST,
+    .shape = lag_shape, .zeros = ZEROS_OF_FIRST,
     .constants = CONSTANTS(CONSTANT_FROM("tokens", FIELD_INT, by, -100000, 100000)),
-    .forward = lag_forward,
-    .adjoint = lag_adjoint,
-    .traits = OP_LINEAR | OP_SAME_AT_START | OP_EVERY_ROW};
+    .forward = lag_forward, .adjoint = lag_adjoint,
+    .traits = OP_LINEAR | OP_SAME_AT_START | OP_EVERY_ROW);
 
 /* --- pooling and norm ------------------------------------------------------------------------ */
 
@@ -264,14 +247,10 @@ static void unpool_forward(struct net *net, struct node *v) {
     rows_scale(1.0 / v->per, v->value);
 }
 
-static const struct operation operation_unpool = {
-    .name = "unpool", .forward = unpool_forward, .traits = OP_LINEAR | OP_AS_ARGUMENT};
+static OPERATION(unpool, .forward = unpool_forward, .traits = OP_LINEAR | OP_AS_ARGUMENT);
 
-static const struct operation operation_pool = {.name = "pool",
-                                                .forward = pool_forward,
-                                                .back = &operation_unpool,
-                                                .traits =
-                                                    OP_LINEAR | OP_SAME_AT_START | OP_EVERY_ROW};
+static OPERATION(pool, .forward = pool_forward, .back = &operation_unpool,
+                 .traits = OP_LINEAR | OP_SAME_AT_START | OP_EVERY_ROW);
 
 struct value program_pool(struct program *p, struct value x) {
     struct value out;

@@ -49,5 +49,5 @@ static inline int seen(const struct net *net, ptrdiff_t row, bool causal) {
     return causal ? (int)(row % n) + 1 : n;
 }
 
-extern const struct operation operation_top_rows, operation_first_rows, operation_attend_heads,
-    operation_softmax_heads, operation_mix_heads;
+extern const struct operation operation_top_rows, operation_first_rows, operation_attend_by_head,
+    operation_softmax_by_head, operation_mix_by_head;

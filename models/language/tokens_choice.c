@@ -35,8 +35,7 @@ static void choose_some(const struct node *v, struct candidate *candidate, doubl
         }
 }
 
-/* Candidates of an input; and, of rows, its values and its mask. All of it is of one forward pass.
- */
+/* Candidates of an input; and, of rows, its values and mask. All of it is of one forward pass. */
 static int choice_prepare(struct net *net, struct node *v, struct err *err) {
     size_t n = (size_t)v->per, candidates = n * sizeof(struct candidate),
            rows = v->on ? 2 * n * v->on->sites * sizeof *v->A : 0;
@@ -98,14 +97,11 @@ static void choice_shape(struct program *p, struct node *node, struct population
     .constants = CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),                      \
     .jumps = operation_always
 
-const struct operation
-    operation_top_rows = {.name = "top_rows",
-                          CHOICE,
-                          .doc = "a mask, at each site or of each number: 1 on the C tokens of an "
-                                 "input with the largest x; "
-                                 "ties go to the first token; constant in the backward pass"},
-    operation_first_rows = {.name = "first_rows",
-                            CHOICE,
-                            .doc = "a mask, at each site or of each number: 1 on the first C "
-                                   "tokens of an input whose x is "
-                                   "above 0; constant in the backward pass"};
+OPERATION(top_rows, CHOICE,
+          .doc = "a mask, at each site or of each number: 1 on the C tokens of an "
+                 "input with the largest x; "
+                 "ties go to the first token; constant in the backward pass");
+OPERATION(first_rows, CHOICE,
+          .doc = "a mask, at each site or of each number: 1 on the first C "
+                 "tokens of an input whose x is "
+                 "above 0; constant in the backward pass");

@@ -20,7 +20,7 @@ static void attend_heads_forward(struct net *net, struct node *v) {
 /* mix_by_head, or with its matrix transposed, on the units of node `like`. */
 static struct value mix_of(struct program *p, struct value A, struct value x, bool transposed,
                            int like) {
-    struct value out = adjoint_like(p, &operation_mix_heads, A, x, like);
+    struct value out = adjoint_like(p, &operation_mix_by_head, A, x, like);
     node_of(p, out)->constant.transposed = transposed;
     return out;
 }
@@ -31,13 +31,9 @@ static struct value attend_heads_adjoint(struct program *p, int v, int k, struct
     return adjoint_times(p, p->node[v].constant.factor, part);
 }
 
-const struct operation operation_attend_heads = {.name = "attend_by_head",
-                                                 .constants =
-                                                     CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
-                                                 .prepare = units_prepare,
-                                                 .forward = attend_heads_forward,
-                                                 .adjoint = attend_heads_adjoint,
-                                                 .traits = OP_OVER_PAIRS | OP_EVERY_ROW};
+OPERATION(attend_by_head, .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
+          .prepare = units_prepare, .forward = attend_heads_forward,
+          .adjoint = attend_heads_adjoint, .traits = OP_OVER_PAIRS | OP_EVERY_ROW);
 
 static int softmax_prepare(struct net *net, struct node *v, struct err *err) {
     return net_rows(net, v->on, 1, &v->work, err);
@@ -92,17 +88,12 @@ static void softmax_back_forward(struct net *net, struct node *v) {
     }
 }
 
-static const struct operation operation_softmax_back = {.name = "softmax_back",
-                                                        .traits = OP_AS_ARGUMENT | OP_OF_VALUE,
-                                                        .forward = softmax_back_forward};
+static OPERATION(softmax_back, .traits = OP_AS_ARGUMENT | OP_OF_VALUE,
+                 .forward = softmax_back_forward);
 
-const struct operation operation_softmax_heads = {
-    .name = "softmax_by_head",
-    .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
-    .prepare = softmax_prepare,
-    .forward = softmax_heads_forward,
-    .back = &operation_softmax_back,
-    .traits = OP_EVERY_ROW};
+OPERATION(softmax_by_head, .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
+          .prepare = softmax_prepare, .forward = softmax_heads_forward,
+          .back = &operation_softmax_back, .traits = OP_EVERY_ROW);
 
 /* For each token: sum over the n tokens t of A_t x_t; transposed, for the n tokens of an input
  * together: the sum over tokens s of A_s x_s. */
@@ -123,13 +114,9 @@ static void mix_heads_forward(struct net *net, struct node *v) {
 static struct value mix_heads_adjoint(struct program *p, int v, int k, struct value g) {
     struct value A = {p->node[v].argument[0]}, x = {p->node[v].argument[1]};
     return k == 1 ? mix_of(p, A, g, true, x.at)
-                  : adjoint_like(p, &operation_attend_heads, g, x, A.at);
+                  : adjoint_like(p, &operation_attend_by_head, g, x, A.at);
 }
 
-const struct operation operation_mix_heads = {
-    .name = "mix_by_head",
-    .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
-    .prepare = units_prepare,
-    .forward = mix_heads_forward,
-    .adjoint = mix_heads_adjoint,
-    .traits = OP_OVER_PAIRS | OP_EVERY_ROW};
+OPERATION(mix_by_head, .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
+          .prepare = units_prepare, .forward = mix_heads_forward, .adjoint = mix_heads_adjoint,
+          .traits = OP_OVER_PAIRS | OP_EVERY_ROW);

@@ -37,12 +37,9 @@ static json_t *entries_of(const struct node *v) {
     return entries;
 }
 
-static const struct operation operation_mix_places = {
-    .name = "mix_places",
-    .constants = CONSTANTS(CONSTANT_LIST("entries", entries_of)),
-    .forward = mix_places_forward,
-    .adjoint = mix_places_adjoint,
-    .traits = OP_LINEAR | OP_EVERY_ROW | OP_ADDS};
+static OPERATION(mix_places, .constants = CONSTANTS(CONSTANT_LIST("entries", entries_of)),
+                 .forward = mix_places_forward, .adjoint = mix_places_adjoint,
+                 .traits = OP_LINEAR | OP_EVERY_ROW | OP_ADDS);
 
 /* Whether a matrix from `from` rows of an input to `places` can be applied. */
 static bool is_matrix_of(struct program *p, int places, int from, const double *S, int rows) {

@@ -142,9 +142,7 @@ static double decays_left(struct program *p, const struct node *node) {
 bool weight_settle(struct program *p, struct node *node) {
     const struct net_setup *setup = &p->net->setup;
     struct weight *W = &node->matrix.weight;
-    struct matrix *matrix =
-        p->code ? NULL
-                : program_grow(p, &p->net->matrices.item, &p->net->matrices.count, sizeof *matrix);
+    struct matrix *matrix = program_grow(p, NET_END(p->net->matrices));
     if (!matrix)
         return false;
     *matrix =

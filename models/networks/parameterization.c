@@ -94,8 +94,7 @@ static struct powers powers_of(const struct row *rows, const char *matrix, int p
     return powers;
 }
 
-/* *up or *down *= x^|e|, e a multiple of 1/2: whole powers by products, which are exact where those
- * are. */
+/* *up or *down *= x^|e|, e a multiple of 1/2: whole powers by products, exact where those are. */
 static void multiply_power(double x, double e, double *up, double *down) {
     double size = fabs(e), power = size == floor(size) ? 1 : sqrt(x);
     for (int k = 0; k < (int)size; k++)

@@ -4,9 +4,6 @@
 #include "kernels/base/text.h"
 #include "models/language/program.h"
 
-/* The names of the models, blank-separated, and what is said of the key that chooses one. */
-static char *names, *about;
-
 /* The words of activations, and a line of help for each. */
 #define FN_X "h"
 #define NEXT_WORD(number, word, ...) " " word
@@ -14,7 +11,8 @@ static char *names, *about;
 #define ACTIVATIONS "linear" FN_ACTIVATIONS(NEXT_WORD)
 
 static const struct param_row common[] = {
-    {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, NULL},
+    {"model", PARAM_ROW, NETWORK_KEY(model), NULL, 0, 0, model_list, NULL,
+     "Network to train; dmft-solve --help NETWORK describes one."},
     {"outputs", PARAM_INT, NETWORK_KEY(outputs), "0", 0, 100000, NULL, NULL,
      "Number C of outputs. 0 takes as many as the targets of the data have."},
     {"pooling", PARAM_CHOICE, NETWORK_KEY(block.pooling), "data", 0, 0, "data mean token", NULL,
@@ -65,14 +63,17 @@ static const struct param_row common[] = {
     {0},
 };
 
-static size_t count_rows(const struct param_row *rows) {
-    size_t n = 0;
-    while (rows && rows[n].key)
-        n++;
-    return n;
-}
-
 static struct param_row *all; /* of the section */
+static int known;             /* how many */
+
+static int add_rows(const struct param_row *rows, struct err *err) {
+    struct param_row *added;
+    for (; rows && rows->key; rows++) {
+        TRY(base_grow(&added, &all, &known, sizeof *added, err));
+        *added = *rows;
+    }
+    return CODE_OK;
+}
 
 int network_add(const struct model *model, struct err *err) {
     int count = 0;
@@ -92,51 +93,20 @@ int network_add(const struct model *model, struct err *err) {
     return CODE_OK;
 }
 
-static int join_names(struct err *err) {
-    static const char what[] = "Network to train; dmft-solve --help NETWORK describes one.";
-    size_t size = 1, more = sizeof what;
-    for (const struct model *const *model = model_list; *model; model++) {
-        size += strlen((*model)->name) + 1;
-        more += strlen((*model)->name) + strlen((*model)->doc) + strlen("\n  : ");
-    }
-    free(names);
-    free(about);
-    names = about = NULL;
-    TRY(base_alloc(&names, size, 1, err));
-    TRY(base_alloc(&about, more, 1, err));
-    char *at = about + sprintf(about, "%s", what);
-    for (const struct model *const *model = model_list; *model; model++) {
-        strcat(names, model == model_list ? "" : " ");
-        strcat(names, (*model)->name);
-        at += sprintf(at, "\n  %s: %s", (*model)->name, (*model)->doc);
-    }
-    return CODE_OK;
-}
-
 int network_rows(const struct param_row **rows, size_t *count, struct err *err) {
-    static size_t known;
+    static bool complete;
     const struct param_row *const shared[] = {common, gate_rows, router_rows, balance_rows,
                                               attention_rows};
-    if (!all) {
-        known = 0; /* memory may have run out before, here or below */
+    if (!complete) {
+        known = 0; /* memory may have run out before */
         for (size_t k = 0; k < sizeof shared / sizeof *shared; k++)
-            known += count_rows(shared[k]);
+            TRY(add_rows(shared[k], err));
         for (const struct model *const *model = model_list; *model; model++)
-            known += count_rows((*model)->rows);
-        TRY(join_names(err));
-        TRY(base_alloc(&all, known, sizeof *all, err));
-        size_t at = 0;
-        for (size_t k = 0; k < sizeof shared / sizeof *shared; k++)
-            for (size_t i = 0; i < count_rows(shared[k]); i++)
-                all[at++] = shared[k][i];
-        for (const struct model *const *model = model_list; *model; model++)
-            for (size_t i = 0; i < count_rows((*model)->rows); i++)
-                all[at++] = (*model)->rows[i];
-        all[0].choices = names;
-        all[0].doc = about;
+            TRY(add_rows((*model)->rows, err));
+        complete = true;
     }
     *rows = all;
-    *count = known;
+    *count = (size_t)known;
     return CODE_OK;
 }
 

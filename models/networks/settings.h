@@ -8,6 +8,7 @@
 #include "kernels/array/backend.h"
 #include "kernels/base/key.h"
 
+struct model; /* models/language/program.h */
 enum parameterization {
     PARAMETERIZATION_MUP,
     PARAMETERIZATION_MSSP,
@@ -66,7 +67,8 @@ struct script_settings {
  * to set up a network grows with the square of their number (less than a second for these). */
 enum { EXPERTS_MOST = 1000 };
 struct network {
-    int model, parameterization, read_out, activation, outputs;
+    const struct model *model;
+    int parameterization, read_out, activation, outputs;
     struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
     struct routing_settings routing;
     struct expert_settings experts;
@@ -93,9 +95,7 @@ const char *network_uncompressed(const struct network *network);
 /* Whether the experts of its limit are nodes of a rule: stratified biases, no random router. */
 bool network_has_nodes(const struct network *network);
 /* Whether these nodes are the experts of the networks, whose number does not grow: those of
- * infinite width, whose units are drawn apart from them. They stay where sites are halved ([solver]
- * halves).
- */
+ * infinite width, whose units are drawn apart from them. They stay in halves ([solver] halves). */
 bool network_keeps_nodes(const struct network *network);
 /* The key of a rule that acts once a step of gradient descent, without a gradient; NULL: none. */
 const char *network_step_rule(const struct network *network);

@@ -6,8 +6,7 @@
  *     or, without a stream, x = after(mixture_l(before(x)))
  *     f = <w, x>/gamma0
  *
- * before and after: RMSNorm, or nothing. One block without a stream is the network of its regime.
- */
+ * before and after: RMSNorm, or nothing. One block without a stream is its regime's network. */
 #include "models/parts/block.h"
 
 enum { BEFORE = 1, AFTER = 2 }; /* bits of block_norm */

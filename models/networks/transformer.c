@@ -36,10 +36,6 @@ static const struct param_row transformer_rows[] = {
     {0},
 };
 
-static const struct model *model_of_many(const struct network *network) {
-    return network->experts.many == 1 ? &model_regime2 : &model_regime3;
-}
-
 static const char *transformer_check(const struct network *network, int N, int expert_sites,
                                      const char **key) {
     const char *wrong = attention_check(network, N, key);
@@ -50,7 +46,8 @@ static const char *transformer_check(const struct network *network, int N, int e
         return "attention is in muP: mup or mssp, which decide how a router and many experts "
                "start; scales and rates of single matrices are those of [init] and [rates]";
     if (network->experts.many)
-        return model_of_many(network)->check(network, N, expert_sites, key);
+        return (network->experts.many == 1 ? &model_regime2 : &model_regime3)
+            ->check(network, N, expert_sites, key);
     return experts_check(network, N, key);
 }
 

@@ -5,8 +5,7 @@
  *     sum over heads of W_O a v
  *
  * In the limit of a fixed number of heads all are the same, and one of their total width is
- * marched. Derived cotangents on heads are b r times those of the page, r the width of a head over
- * N. */
+ * marched. Derived cotangents on heads are b r times the page's, r the width of a head over N. */
 #include "models/parts/block.h"
 #include "models/engine/net.h"
 

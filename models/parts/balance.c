@@ -187,28 +187,15 @@ static const struct constant_field of_numbers[] = {
     CONSTANT_OF(struct balance, "sign", FIELD_BOOL, sign),
     {0}};
 
-static const struct operation operation_watch = {.name = "watch",
-                                                 .rule_of = "rows",
-                                                 .zeros = ZEROS_OF_RULE,
-                                                 .keeps_zero = operation_always_keeps_zero,
-                                                 .forward = watch_forward,
-                                                 .jumps = operation_always},
-                              operation_select = {.name = "select",
-                                                  .rule_of = "rows",
-                                                  .constants = constants,
-                                                  .zeros = ZEROS_OF_RULE,
-                                                  .forward = select_forward,
-                                                  .after_step = move_biases,
-                                                  .jumps = operation_always,
-                                                  .traits = OP_IN_CONTEXT},
-                              operation_mask = {.name = "mask",
-                                                .rule_of = "numbers",
-                                                .constants = of_numbers,
-                                                .zeros = ZEROS_OF_RULE,
-                                                .forward = select_forward,
-                                                .after_step = move_biases,
-                                                .jumps = operation_always,
-                                                .traits = OP_IN_CONTEXT | OP_BY_ROW};
+static OPERATION(watch, .rule_of = "rows", .zeros = ZEROS_OF_RULE,
+                 .keeps_zero = operation_always_keeps_zero, .forward = watch_forward,
+                 .jumps = operation_always);
+static OPERATION(select, .rule_of = "rows", .constants = constants, .zeros = ZEROS_OF_RULE,
+                 .forward = select_forward, .after_step = move_biases, .jumps = operation_always,
+                 .traits = OP_IN_CONTEXT);
+static OPERATION(mask, .rule_of = "numbers", .constants = of_numbers, .zeros = ZEROS_OF_RULE,
+                 .forward = select_forward, .after_step = move_biases, .jumps = operation_always,
+                 .traits = OP_IN_CONTEXT | OP_BY_ROW);
 
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,
                                  int l, int L) {

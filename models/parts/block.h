@@ -41,8 +41,7 @@ void block_network(struct program *p, int regime, block_write *mixture);
 enum { PARAMETERIZATION_REGIME1, PARAMETERIZATION_REGIME2, PARAMETERIZATION_REGIME3 };
 
 /* Multiplies the numbers of these weights (the list ends with NULL), which are those of MSSP (of
- * regime 1: muP), by what the parameterization of this network has beside them in the rows of their
- * names. */
+ * regime 1: muP), by what the parameterization of this network has in the rows of their names. */
 void parameterization_scale(const struct program *p, int regime, struct weight *const *weights);
 
 /* NULL, or why a regime has no such parameterization. */
@@ -60,7 +59,5 @@ struct value attention_write(struct program *p, const struct block *block, struc
                              struct population *stream);
 struct value experts_write(struct program *p, const struct block *block, struct value y,
                            struct population *stream);
-/* Experts of a block of residual and their units, in a network of width N; false: they are not
- * whole numbers.
- */
+/* Experts of a block of residual and their units, at width N; false: they are no whole numbers. */
 bool residual_shape(const struct network *network, int N, double *E, double *N_e);

@@ -112,20 +112,12 @@ static void find_entropy(struct net *net, struct node *v) {
     }
 }
 
-static const struct operation operation_router_noise = {.name = "noise",
-                                                        .rule_of = "numbers",
-                                                        .constants = CONSTANTS(
-                                                            CONSTANT("std", FIELD_REAL, factor)),
-                                                        .zeros = ZEROS_OF_RULE,
-                                                        .forward = add_noise,
-                                                        .adjoint = adjoint_same,
-                                                        .traits = OP_BY_ROW},
-                              operation_entropy = {.name = "entropy",
-                                                   .rule_of = "numbers",
-                                                   .shape = operation_gives_one,
-                                                   .zeros = ZEROS_OF_RULE,
-                                                   .forward = find_entropy,
-                                                   .traits = OP_BY_ROW};
+static OPERATION(noise, .rule_of = "numbers",
+                 .constants = CONSTANTS(CONSTANT("std", FIELD_REAL, factor)),
+                 .zeros = ZEROS_OF_RULE, .forward = add_noise, .adjoint = adjoint_same,
+                 .traits = OP_BY_ROW);
+static OPERATION(entropy, .rule_of = "numbers", .shape = operation_gives_one,
+                 .zeros = ZEROS_OF_RULE, .forward = find_entropy, .traits = OP_BY_ROW);
 
 /* --- the rules and the program ---------------------------------------------------------------- */
 
@@ -194,7 +186,7 @@ struct value router_write(struct program *p, const struct block *block, struct v
     struct value psi = program_look(p, x1, M, Q), mask = {-1};
     if (network->routing.bias)
         psi = add_biases(p, psi, b);
-    psi = program_rule(p, &operation_router_noise, psi, NULL);
+    psi = program_rule(p, &operation_noise, psi, NULL);
     node_of(p, psi)->constant.factor = network->routing.bias_noise;
     if (K < M)
         mask = balance_select(p, psi,

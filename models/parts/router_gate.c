@@ -1,5 +1,4 @@
-/* Gates: what a router over a fixed number of experts makes of its logits, M numbers of each input.
- */
+/* Gates: what a router over a fixed number of experts makes of its logits, M of each input. */
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 #include "models/parts/router.h"
@@ -62,10 +61,8 @@ static void gates_back_forward(struct net *net, struct node *v) {
     }
 }
 
-static const struct operation operation_gates_back = {.name = "gates_back",
-                                                      .traits =
-                                                          OP_ADDS | OP_AS_ARGUMENT | OP_OF_VALUE,
-                                                      .forward = gates_back_forward};
+static OPERATION(gates_back, .traits = OP_ADDS | OP_AS_ARGUMENT | OP_OF_VALUE,
+                 .forward = gates_back_forward);
 
 static bool gates_jump(const struct program *p, int i) {
     return p->node[i].argument[1] >= 0;
@@ -78,15 +75,9 @@ static const struct constant_field constants[] = {
     CONSTANT_OF(struct router_gate, "over_all", FIELD_BOOL, over_all),
     {0}};
 
-static const struct operation operation_gates = {.name = "gates",
-                                                 .rule_of = "numbers",
-                                                 .constants = constants,
-                                                 .zeros = ZEROS_OF_RULE,
-                                                 .forward = gates_forward,
-                                                 .back = &operation_gates_back,
-                                                 .jumps = gates_jump,
-                                                 .traits =
-                                                     OP_IN_CONTEXT | OP_DROPS_ZERO | OP_BY_ROW};
+static OPERATION(gates, .rule_of = "numbers", .constants = constants, .zeros = ZEROS_OF_RULE,
+                 .forward = gates_forward, .back = &operation_gates_back, .jumps = gates_jump,
+                 .traits = OP_IN_CONTEXT | OP_DROPS_ZERO | OP_BY_ROW);
 
 struct value router_gates(struct program *p, struct value psi, struct value mask,
                           struct router_gate gate) {

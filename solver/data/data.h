@@ -7,8 +7,7 @@
 struct loss; /* models/engine/loss.h */
 
 /* What is known of data that were drawn by a law: its parameters, the component of each input, and
- * the loss of the predictor that knows the parameters, below which no network comes on new
- * inputs. */
+ * the loss of the predictor that knows the parameters, below which no network comes. */
 enum { TRUTH_AXES = 3, TRUTH_ARRAYS = 6 };
 struct truth_array {
     const char *name, *dims, *about; /* of /data; dims in words, one for each extent */

@@ -12,8 +12,7 @@ int targets_fill(struct data *data, const struct data_file *stored,
                  const struct data_wanted *wanted, const char *path, struct err *err);
 
 /* Weights of the inputs of a data file: how often each counts in the loss. */
-/* Whether there are weights, one for each input and each positive; after the sizes of the inputs.
- */
+/* Whether there are weights, one for each input, all positive; after the sizes of the inputs. */
 int targets_weigh_inputs(struct data *data, const struct data_file *stored, const char *path,
                          struct err *err);
 /* Weights over their mean, so that the loss is sum w l/sum w; of test inputs likewise, and 1 where

@@ -161,19 +161,15 @@ static void release_file(struct io *io) {
     *io = (struct io){0};
 }
 
-static int begin_file(struct io *io, struct err *err) {
-    TRY(create_file(io, err));
-    TRY(set_complete(io, 0, err));
-    return hdf5_set_text(io->file, "program", "dmft-solve", err);
-}
-
 static int create_result(struct io *io, const char *path, bool force, bool save, struct err *err) {
     int code = CODE_OK;
     *io = (struct io){0};
     DO(partial_check(path, force, err));
     DO(base_copy(&io->path, path, err));
     DO(partial_create(&io->partial, &io->lock, path, force, err));
-    DO(begin_file(io, err));
+    DO(create_file(io, err));
+    DO(set_complete(io, 0, err));
+    DO(hdf5_set_text(io->file, "program", "dmft-solve", err));
     if (save)
         DO(io_flush(io, err));
 done:

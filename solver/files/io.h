@@ -43,8 +43,7 @@ int io_create(struct io *io, const char *path, bool force, struct err *err);
  * the next save. */
 int io_again(struct io *io, const char *path, struct err *err);
 /* /parameters: one attribute per key, "section.key", typed (integers, doubles, strings, integer
- * lists; free keys are strings), and a string attribute "ini": a complete ini text that repeats the
- * run. */
+ * lists; free keys are strings), and a string attribute "ini", which repeats the run. */
 int io_parameters(struct io *io, const struct params *params, const void *config, struct err *err);
 /* One string attribute of /provenance; creates the group when needed. Call repeatedly. */
 int io_provenance(struct io *io, const char *name, const char *value, struct err *err);
@@ -62,8 +61,7 @@ int io_batches(struct io *io, const int *index, int T, int P, struct err *err);
 /* Writes all series of the record into the group (created, with parents, at the first call; later
  * calls rewrite the values in place): NAME, NAME_se, and NAME_runs where keep_runs (where
  * runs_alone, NAME run by run and nothing else); dataset n [T] = runs that reached t. The
- * names along the axis record->named, where it has labels, are a string dataset basis_name [basis].
- * Flushes. */
+ * names along the axis record->named, if it has labels, are strings basis_name [basis]. Flushes. */
 int io_record(struct io *io, const char *group, const struct record *record, struct err *err);
 /* The axes of a record that are no indices, lists of times and "probability", before any array has
  * them;
@@ -71,8 +69,7 @@ int io_record(struct io *io, const char *group, const struct record *record, str
 int io_axes(struct io *io, const char *group, const struct record *record, struct err *err);
 /* Values of a series as they are, [shape], without statistics. */
 int io_series(struct io *io, const char *group, const struct series *series, struct err *err);
-/* Coordinates along an axis of a group beside those of the axis itself, numbers or (text not NULL)
- * words. */
+/* Coordinates along an axis of a group beside its own, numbers or (text not NULL) words. */
 int io_scale(struct io *io, const char *group, const char *name, const char *axis,
              const double *values, const char *const *text, int count, struct err *err);
 /* A named string or number attribute on a group (created when needed). */

@@ -1,5 +1,4 @@
-/* /data of a result: inputs and targets, what read-ins act on, the law of what was drawn, batches.
- */
+/* /data of a result: inputs and targets, coordinates, the law of what was drawn, batches. */
 #include "solver/files/io.h"
 #include "solver/files/hdf5.h"
 #include "kernels/base/text.h"

@@ -66,11 +66,6 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
 }
 
 int carriers_declare(const struct declaring *d, struct err *err) {
-    const struct series carriers = {
-        .dims = "t",
-        .about = "sites that carry a feature kernel x, of the one and the input with fewest",
-        .equation = "number of sites times <x^2>^2 / <x^4>",
-        .computation = true};
     size_t rows = 0;
     for (int k = 0; k < d->net->kernels.count; k++)
         rows +=
@@ -79,5 +74,8 @@ int carriers_declare(const struct declaring *d, struct err *err) {
         return CODE_OK;
     TRY(record_fill_by(d->record, fill, 0, 1, err));
     record_ask_by(d->record, ask, 2 * rows, true);
-    return series_add(d, 0, carriers, err, "carriers");
+    return SERIES_ADD(
+        d, 0, "carriers", .dims = "t", .computation = true,
+        .about = "sites that carry a feature kernel x, of the one and the input with fewest",
+        .equation = "number of sites times <x^2>^2 / <x^4>");
 }

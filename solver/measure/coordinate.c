@@ -57,14 +57,10 @@ static bool series_exists(const struct program *p, const struct node *v, int k, 
     return k != DELTA;
 }
 
-static const char *family_name(const struct node *v) {
-    return v->matrix.weight.family ? v->matrix.weight.family : v->matrix.weight.name;
-}
-
 /* The next matrix of the family of matrix i, i included; the number of nodes: none. */
 static int next_of(const struct program *p, int i, int from) {
     while (from < p->nodes && !(is_matrix(&p->node[from]) &&
-                                !strcmp(family_name(&p->node[from]), family_name(&p->node[i]))))
+                                !strcmp(node_family(&p->node[from]), node_family(&p->node[i]))))
         from++;
     return from;
 }
@@ -353,7 +349,7 @@ int coordinate_declare(const struct declaring *d, struct err *err) {
                 .equation = slot[k].equation,
                 .label = v->matrix.weight.family ? NULL : v->matrix.weight.label};
             if (series_exists(p, v, k, back, parts, aligned))
-                TRY(series_add(d, k, series, err, "rms_%s%s", f ? "f" : family_name(v),
+                TRY(series_add(d, k, series, err, "rms_%s%s", f ? "f" : node_family(v),
                                slot[k].name));
         }
     }

@@ -128,8 +128,7 @@ static int measure_several(const struct members *members, double *out, struct er
     return CODE_OK;
 }
 
-/* From the mean over experts m_j: the sum over all pairs is M^2 <m m>. cross NULL: there are none.
- */
+/* From the mean over experts m_j: the sum over all pairs is M^2 <m m>. cross: NULL for none. */
 static int measure_pairs(const struct named_rows *named, double *cross, double *own,
                          struct err *err) {
     const struct array *array = named->rows.array;

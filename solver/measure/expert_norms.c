@@ -28,17 +28,12 @@ static bool is_of(const struct population *on, const struct population *experts)
 }
 
 static const struct parameter *parameter_of(const struct net *net, const struct node *v) {
-    for (int k = 0; k < net->parameters.count; k++) {
-        const struct parameter *p = &net->parameters.item[k];
+    FOR_EACH (const struct parameter, p, net->parameters) {
         if ((v->matrix.map && p->map == v->matrix.map) ||
             (v->matrix.thin && p->thin == v->matrix.thin))
             return p;
     }
     return NULL;
-}
-
-static const char *family_name(const struct node *v) {
-    return v->matrix.weight.family ? v->matrix.weight.family : v->matrix.weight.name;
 }
 
 /* Whether the M numbers that a node looks up go into the gates. */
@@ -61,7 +56,7 @@ static bool is_first(const struct net *net, const struct net_router *router, int
         return false;
     for (int k = 0; k < i; k++)
         if (node[k].matrix.map && router->expert[k] >= 0 &&
-            !strcmp(family_name(&node[k]), family_name(&node[i])))
+            !strcmp(node_family(&node[k]), node_family(&node[i])))
             return false;
     return true;
 }
@@ -154,7 +149,7 @@ static int squares_of_few(const struct net *net, const struct expert_matrix *m, 
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &node[i];
         if (!node_begins_matrix(v) || !v->matrix.map || m->router->expert[i] < 0 ||
-            strcmp(family_name(v), family_name(m->node)) || !parameter_of(net, v))
+            strcmp(node_family(v), node_family(m->node)) || !parameter_of(net, v))
             continue;
         size_t sites = v->matrix.map->declared.target->sites;
         SCRATCH(double, square, sites);
@@ -204,7 +199,7 @@ static int add_norms(const struct declaring *d, const struct expert_matrix *m, e
                                   .shape = {0, many ? FIELDS_PROBABILITIES : (size_t)m->router->M}};
     snprintf(dims, sizeof dims, many ? "t probability" : "t expert%.32s", m->router->suffix);
     return series_add(d, k, series, err, "%s_%.24s", part[k].name,
-                      many ? m->node->matrix.weight.name : family_name(m->node));
+                      many ? m->node->matrix.weight.name : node_family(m->node));
 }
 
 int expert_norms_declare(const struct declaring *d, struct err *err) {

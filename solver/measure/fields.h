@@ -4,8 +4,7 @@
  * [output] fields_at: quantiles over sites at the probabilities FIELDS_PROBABILITIES, linear
  * between order statistics (the i-th of S at (i - 1)/(S - 1)), the mean, the mean square, and the
  * first sites of the first run as they are. Sites of a group (units of an expert) are consecutive;
- * where there are fewer the rest is NaN.
- */
+ * where there are fewer the rest is NaN. */
 #pragma once
 
 #include "solver/measure/instrument.h"
@@ -21,7 +20,6 @@ enum fields_form fields_form(const struct net *net, const struct named_rows *nam
 /* Writes the lengths of these axes; returns the place behind them. */
 size_t *fields_shape(const struct net *net, const struct named_rows *named, size_t *shape);
 
-/* Sorts x [sites]; its quantiles to out [FIELDS_PROBABILITIES], an axis that the record must have.
- */
+/* Sorts x [sites]; its quantiles to out [FIELDS_PROBABILITIES], an axis of the record. */
 void fields_quantiles(double *x, size_t sites, double *out);
 void fields_axis(struct record *record);

@@ -1,8 +1,7 @@
 /* What is measured of a net is a list of instruments. An instrument is a function that declares
  * series of the record, each with all that is said of it, and before them the function that fills
  * them; at every time the observer calls these in turn (observe.c). Whoever adds a series writes
- * one function that declares and one that fills, in one file, and enters the former in this list.
- */
+ * one function that declares and one that fills, in one file, and puts the former in this list. */
 #pragma once
 
 #include "solver/measure/record.h"
@@ -36,6 +35,8 @@ typedef int instrument(const struct declaring *d, struct err *err);
  * places they are called place9, row9, column9 and k_row9. */
 int series_add(const struct declaring *d, int slot, struct series series, struct err *err,
                const char *name, ...) __attribute__((format(printf, 5, 6)));
+/* This adds a series by its fields, which stand behind its name. */
+#define SERIES_ADD(d, slot, name, ...) series_add(d, slot, (struct series){__VA_ARGS__}, err, name)
 /* The word of this number, from 0, of a list in [output]; false: there are fewer. */
 bool instrument_word(const char *words, int number, char word[SERIES_NAME]);
 /* All instruments, in the order in which the file has their series. */

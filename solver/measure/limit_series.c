@@ -1,6 +1,5 @@
-/* What tells of the computation: ranks of the bases of a limit, normals that were not matched, and
- * the norm of the gradient that clipping goes by; the
- * error of fixed steps. */
+/* What tells of the computation: ranks of the bases of a limit, normals that were not matched, the
+ * norm of the gradient that clipping goes by, and the error of fixed steps. */
 #include "solver/measure/instrument.h"
 
 static int fill_fallback(const struct measuring *m, double *const *out, struct err *err) {
@@ -33,31 +32,24 @@ static int add_labels(const struct declaring *d, struct err *err) {
 }
 
 int limit_series_declare(const struct declaring *d, struct err *err) {
-    const struct series fallback = {
-        .dims = "t",
-        .about = "normals so far that sites were too few to make orthogonal to all others",
-        .equation = "",
-        .computation = true};
-    const struct series unmatched = {.dims = "t",
-                                     .about = "normals so far that are not orthogonal to all "
-                                              "others, per site, in the population with most",
-                                     .equation = "",
-                                     .computation = true};
-    const struct series rank = {.dims = "t basis",
-                                .about = "rank of the basis of each map and direction",
-                                .equation = "rows of q, p",
-                                .shape = {0, 2 * (size_t)d->net->maps.count},
-                                .computation = true};
     if (d->net->setup.N)
         return CODE_OK;
     TRY(record_fill_by(d->record, fill_fallback, 0, 2, err));
-    TRY(series_add(d, 0, fallback, err, "fallback"));
-    TRY(series_add(d, 1, unmatched, err, "unmatched"));
+    TRY(SERIES_ADD(d, 0, "fallback", .dims = "t", .equation = "", .computation = true,
+                   .about =
+                       "normals so far that sites were too few to make orthogonal to all others"));
+    TRY(SERIES_ADD(d, 1, "unmatched", .dims = "t", .equation = "", .computation = true,
+                   .about =
+                       "normals so far that are not orthogonal to all others, per site, in the "
+                       "population with most"));
     if (d->config->solver.method != METHOD_MARCH || !d->net->maps.count)
         return CODE_OK;
     TRY(add_labels(d, err));
     TRY(record_fill_by(d->record, fill_rank, 0, 1, err));
-    return series_add(d, 0, rank, err, "rank");
+    return SERIES_ADD(d, 0, "rank", .dims = "t basis",
+                      .about = "rank of the basis of each map and direction",
+                      .equation = "rows of q, p", .shape = {0, 2 * (size_t)d->net->maps.count},
+                      .computation = true);
 }
 
 static int fill_norm(const struct measuring *m, double *const *out, struct err *err) {
@@ -65,14 +57,13 @@ static int fill_norm(const struct measuring *m, double *const *out, struct err *
 }
 
 int limit_series_declare_norm(const struct declaring *d, struct err *err) {
-    const struct series norm = {.dims = "t",
-                                .about = "norm of the gradient of the loss, before clipping",
-                                .equation = "(sum over matrices of rate/P^2 sum_mu,nu Delta_mu "
-                                            "Delta_nu <g_mu g_nu><x_mu x_nu>)^1/2"};
     if (d->config->training.clip == 0)
         return CODE_OK;
     TRY(record_fill_by(d->record, fill_norm, 0, 1, err));
-    return series_add(d, 0, norm, err, "gradient_norm");
+    return SERIES_ADD(d, 0, "gradient_norm", .dims = "t",
+                      .about = "norm of the gradient of the loss, before clipping",
+                      .equation = "(sum over matrices of rate/P^2 sum_mu,nu Delta_mu Delta_nu "
+                                  "<g_mu g_nu><x_mu x_nu>)^1/2");
 }
 
 static int fill_steps(const struct measuring *m, double *const *out, struct err *err) {
@@ -82,14 +73,12 @@ static int fill_steps(const struct measuring *m, double *const *out, struct err 
 }
 
 int limit_series_declare_steps(const struct declaring *d, struct err *err) {
-    const struct series error = {
-        .dims = "t",
-        .about = "estimated errors of f of all steps of the integrator so far, added up",
-        .equation =
-            "sum over steps of 2 |d|^2/(3 |f_Euler - f_start|) + |d - d_before|/3, d = f - f_Euler",
-        .computation = true};
     if (!integrator_of(&d->config->training)->estimates)
         return CODE_OK;
     TRY(record_fill_by(d->record, fill_steps, 0, 1, err));
-    return series_add(d, 0, error, err, "step_error");
+    return SERIES_ADD(
+        d, 0, "step_error", .dims = "t", .computation = true,
+        .about = "estimated errors of f of all steps of the integrator so far, added up",
+        .equation = "sum over steps of 2 |d|^2/(3 |f_Euler - f_start|) + |d - d_before|/3, "
+                    "d = f - f_Euler");
 }

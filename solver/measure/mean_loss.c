@@ -1,8 +1,7 @@
 #include "solver/measure/mean_loss.h"
 #include "integrators/batch.h"
 
-/* The targets [rows][C] of each time, or of all times: step 0; and behind all of them the weight of
- * each row. */
+/* The targets [rows][C] of each time, or of all: step 0; and behind them the weights of rows. */
 struct targets {
     const struct loss *loss;
     int rows, C;

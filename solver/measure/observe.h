@@ -32,8 +32,7 @@ int observer_init(struct observer *observer, const struct config *config, const 
                   struct record *record, int run, const struct net *net, struct err *err);
 /* For net->ask. */
 int observer_ask(void *observer, const struct net *net, struct err *err);
-/* After net_evaluate at time t; all values of that time go into the record. The net stays as it is.
- */
+/* After net_evaluate at time t; all values of that time go into the record. The net stays. */
 int observer_measure(struct observer *observer, struct net *net, int t, struct err *err);
 /* Loss and accuracy at inputs that are not trained on; the net stays as it is. */
 int observer_predict(struct observer *observer, struct net *net, int t, struct err *err);

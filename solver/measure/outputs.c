@@ -64,18 +64,14 @@ struct series outputs_f(const struct data_setup *data, int P) {
 int outputs_declare_first(const struct declaring *d, struct err *err) {
     const struct loss *loss = d->config->training.loss;
     const struct data_setup *data = &d->net->setup.data;
-    const struct series l = {.dims = "t",
-                             .about = has_mean_loss(d)
-                                          ? "mean over inputs of the loss l(f, y) of the mean f of "
-                                            "all replicates, by the jackknife"
-                                          : "mean over inputs of the loss l(f, y)",
-                             .equation = loss->equation,
-                             .tex = loss->tex,
-                             .keep_runs = true};
     struct series f = outputs_f(data, data->P);
     f.inner = has_mean_loss(d) && d->record->no_inputs;
     TRY(record_fill_by(d->record, fill_loss, 0, 2, err));
-    TRY(series_add(d, 0, l, err, "loss"));
+    TRY(SERIES_ADD(d, 0, "loss", .dims = "t", .equation = loss->equation, .tex = loss->tex,
+                   .about = has_mean_loss(d) ? "mean over inputs of the loss l(f, y) of the mean f "
+                                               "of all replicates, by the jackknife"
+                                             : "mean over inputs of the loss l(f, y)",
+                   .keep_runs = true));
     TRY(add_bits(d, 1, "bits", "loss in bits for each letter of the text", err));
     TRY(record_fill_by(d->record, fill_f, 0, 1, err));
     TRY(series_add(d, 0, f, err, "f"));
@@ -106,8 +102,7 @@ static const struct {
 /* How well outputs answer: sums over rows of outputs f and targets y, [C] each, each input counting
  * with its weight. Where a row of y is one class (or, of one output, +-1), it is right if that is
  * the largest output (has the sign), and among the K largest; ties to the lower class. Its margin
- * is that output minus the largest of the others (of one output y f). A row of zeros asks for
- * nothing. */
+ * is that output minus the largest other (of one output y f). A row of zeros asks for nothing. */
 struct score {
     double loss, margin, rows, asked, right, top;
 };
@@ -133,8 +128,7 @@ static int count_before(int C, const double *f, int class, double *margin) {
     return before;
 }
 
-/* loss NULL: the sum of losses, which costs as many exponentials as there are outputs, is not asked
- * for. */
+/* loss NULL: the sum of losses, an exponential for each output, is not asked for. */
 static void add_score(struct score *score, const struct loss *loss, int C, int K, const double *f,
                       const double *y, double weight) {
     double Delta[C], margin = 0;
@@ -232,21 +226,15 @@ static int add_scores(const struct declaring *d, bool test, struct err *err) {
 /* test_f is kept of one replicate, too: more may join a run that goes on. */
 static int add_test_loss(const struct declaring *d, struct err *err) {
     const struct data_setup *data = &d->net->setup.data;
-    const struct series f = {.dims = "t output",
-                             .about = "outputs at the test inputs",
-                             .equation = "",
-                             .shape = {0, (size_t)(data->tests * net_outputs(d->net))},
-                             .inner = true};
-    const struct series loss = {
-        .dims = "t",
-        .about = has_mean_loss(d) ? "mean over test inputs of the loss of the mean f of all "
-                                    "replicates, by the jackknife; NaN where not evaluated"
-                                  : "mean over test inputs of the loss, NaN where not evaluated",
-        .equation = "as loss",
-        .keep_runs = true};
     if (d->y && !d->net->setup.N)
-        TRY(series_add(d, TEST_F, f, err, "test_f"));
-    TRY(series_add(d, TEST_LOSS, loss, err, "test_loss"));
+        TRY(SERIES_ADD(d, TEST_F, "test_f", .dims = "t output", .equation = "", .inner = true,
+                       .about = "outputs at the test inputs",
+                       .shape = {0, (size_t)(data->tests * net_outputs(d->net))}));
+    TRY(SERIES_ADD(d, TEST_LOSS, "test_loss", .dims = "t", .equation = "as loss", .keep_runs = true,
+                   .about = has_mean_loss(d)
+                                ? "mean over test inputs of the loss of the mean f of all "
+                                  "replicates, by the jackknife; NaN where not evaluated"
+                                : "mean over test inputs of the loss, NaN where not evaluated"));
     TRY(add_bits(d, TEST_BITS, "test_bits", "loss of the test inputs in bits for each letter",
                  err));
     return set_mean(d, "test_loss", "test_bits", "test_f",

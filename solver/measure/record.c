@@ -42,9 +42,8 @@ int record_init(struct record *record, int runs, int T, struct err *err) {
 
 int record_fill_by(struct record *record, record_fill *fill, int item, int slots, struct err *err) {
     int first = record->count;
-    struct filler *added = base_grow(&record->filler, &record->fillers, sizeof *added, err);
-    if (!added)
-        return err->code;
+    struct filler *added;
+    TRY(base_grow(&added, &record->filler, &record->fillers, sizeof *added, err));
     *added = (struct filler){.fill = fill, .item = item, .first = first};
     record->slots = slots > record->slots ? slots : record->slots;
     return CODE_OK;
@@ -88,12 +87,8 @@ int record_add(struct record *record, struct series series, struct err *err) {
     series.shape[0] = (size_t)(series.times ? times->list.count : record->T);
     if (record_find(record, series.name))
         return err_set(err, CODE_INPUT, "two results of this network are called %s", series.name);
+    TRY(base_grow(&added, &record->series, &record->count, sizeof *added, err));
     TRY(make_values(record, &series, err));
-    added = base_grow(&record->series, &record->count, sizeof *added, err);
-    if (!added) {
-        free(series.values);
-        return err->code;
-    }
     *added = series;
     if (record->fillers)
         record->filler[record->fillers - 1].count++;
@@ -264,8 +259,7 @@ static double corrected_value(const struct series *series, double whole, double 
     return 2 * whole - (first + second) / 2;
 }
 
-/* Values without the bias of order 1/sites, where there are halves and the series has such a bias.
- */
+/* Values without the bias of order 1/sites, where there are halves and the series has one. */
 static const double *unbiased_values(const struct record *record, const struct series *series) {
     if (!record->half || series->no_error_law || series->computation || !record_averages(series))
         return series->values;

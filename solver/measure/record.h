@@ -37,8 +37,7 @@ struct of_mean {
     double *sum, *pseudo; /* scratch; [runs][T] */
 };
 
-/* One quantity. dims names the axes, blank-separated, that of its times first; names of one series
- * differ. */
+/* One quantity. dims names the axes, blank-separated, times first; no two series have one name. */
 struct series {
     char name[SERIES_NAME];
     int slot;                            /* its place among the series of one filler, from 0 */

@@ -28,10 +28,9 @@ static void taken_free(struct taken *names) {
 __attribute__((format(printf, 5, 6))) static int add_name(struct taken *names, const char *what,
                                                           const char *of, struct err *err,
                                                           const char *format, ...) {
-    struct entry *entry = base_grow(&names->entry, &names->count, sizeof *entry, err);
+    struct entry *entry;
     va_list list;
-    if (!entry)
-        return err->code;
+    TRY(base_grow(&entry, &names->entry, &names->count, sizeof *entry, err));
     *entry = (struct entry){.what = what, .of = of};
     va_start(list, format);
     vsnprintf(entry->name, sizeof entry->name, format, list);

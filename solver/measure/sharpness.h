@@ -32,8 +32,7 @@ void sharpness_free(struct sharpness *sharpness); /* accepts a zeroed struct */
 int sharpness_find(struct sharpness *sharpness, const struct config *config, struct net *net,
                    const double *y, struct err *err);
 
-/* What parameter i learns with: o < outputs, the gradient of output o; outputs: that of training.
- */
+/* What parameter i learns with: o < outputs, the gradient of output o; outputs: of training. */
 typedef struct gradient sharpness_gradient(const void *context, int i, int o);
 struct sharpness_source {
     const struct net *net;

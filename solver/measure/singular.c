@@ -51,8 +51,7 @@ static int decompose_matrix(const struct map *map, double *W, double *s, int cou
     return CODE_OK;
 }
 
-/* The singular values of a network. LAPACK hears no signals: they are heard between two matrices.
- */
+/* The singular values of a network. LAPACK hears no signals: they are heard between matrices. */
 static int of_network(const struct map *map, const struct stop *stop, int count, double *values,
                       double *learned, struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, all = n * m;
@@ -71,8 +70,7 @@ static int of_network(const struct map *map, const struct stop *stop, int count,
 
 /* Whether values are found now: at every n-th time and at the last. A run may have been made longer
  * since it was last measured, so that the time before was its last and no n-th one: what stands
- * there is taken away, as a run of this length has nothing there. sizes [slots]: numbers of a time.
- */
+ * there is taken away, as a run of this length has nothing there. sizes [slots]: of one time. */
 static bool is_due(const struct measuring *m, double *const *out, int slots, const int *sizes) {
     int every = m->config->output.singular_every;
     for (int k = 0; k < slots && m->t && (m->t - 1) % every; k++)

@@ -1,7 +1,6 @@
 /* What training could move and never does: matrices and biases whose gradient is exactly 0 at every
  * step. A series that is not stored keeps why, at each time of each run; notes.c asks it at the
- * end.
- */
+ * end. */
 #pragma once
 
 #include "kernels/base/text.h"
@@ -19,7 +18,6 @@ enum still {
     STILL_CAUSES
 };
 
-/* Names what did not move in any run that went to the end, for this cause. net: one of these runs,
- * declared. */
+/* Names what did not move in any run that went to the end, for this cause. net: a declared one. */
 void still_find(const struct record *record, const struct net *net, enum still cause,
                 struct text_names *names);

@@ -86,34 +86,37 @@ void at_rest_escape(const struct record *networks, double *time, double *se) {
     *se = sqrt((n - 1) / n * (spread < 0 ? 0 : spread));
 }
 
-void at_rest_tell(const struct run *run, struct note *note) {
+int at_rest_tell(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int N[INT_LIST_MAX], count = 0;
     double time[INT_LIST_MAX], se[INT_LIST_MAX], slope, slope_se;
-    notes_text(
-        note,
+    TRY(notes_add(
+        &run->notes, "rests", "limit", -1, 0, err,
         "the limit rests: it does not train at all, at any time, although networks do,\n  %s; the "
         "limit does not describe a network that has begun to learn, so no z is given",
         run->config.training.optimizer->matrices
             ? "because Muon takes full steps along gradients that vanish with the width"
-            : "and wider networks later, as ln N");
+            : "and wider networks later, as ln N"));
     for (int i = 0; i < widths->count; i++) {
         double *at = &time[count], *error = &se[count];
         at_rest_escape(&run->results.reference[i], at, error);
         if (isnan(*at))
-            notes_text(note, "\n  N = %d: the mean loss has not fallen to half in %d steps",
+            notes_more(&run->notes, "\n  N = %d: the mean loss has not fallen to half in %d steps",
                        widths->value[i], run->config.training.steps - 1);
         else if (isnan(*error))
-            notes_text(note, "\n  N = %d: the mean loss has fallen to half at t = %.1f",
+            notes_more(&run->notes, "\n  N = %d: the mean loss has fallen to half at t = %.1f",
                        widths->value[i], *at);
         else
-            notes_text(note, "\n  N = %d: the mean loss has fallen to half at t = %.1f +- %.1f",
+            notes_more(&run->notes,
+                       "\n  N = %d: the mean loss has fallen to half at t = %.1f +- %.1f",
                        widths->value[i], *at, *error);
         if (!isnan(*at) && !isnan(*error))
             N[count++] = widths->value[i];
     }
     if (count < 2)
-        return;
+        return CODE_OK;
     stats_exponent(N, time, se, count, &slope, &slope_se);
-    notes_text(note, "\n  slope in ln N: %.2f +- %.2f steps (standard errors)", slope, slope_se);
+    notes_more(&run->notes, "\n  slope in ln N: %.2f +- %.2f steps (standard errors)", slope,
+               slope_se);
+    return CODE_OK;
 }

@@ -6,8 +6,7 @@
 #include "kernels/base/base.h"
 
 /* What all threads together reach: flops a second of dgemm (512 x 512 x 512), bytes a second of
- * a = b + s c over 400 MB. A device: of dots over 512 x 512 rows of 65536 sites, of copying rows.
- */
+ * a = b + s c over 400 MB. A device: dots over 512 x 512 rows of 65536 sites, copies of rows. */
 struct machine {
     double dgemm, bandwidth;
     const char *stream; /* "triad", "copy" */

@@ -132,17 +132,13 @@ static int add_networks(const struct run *run, json_t *whole, struct err *err) {
 
 int description_text(const struct run *run, bool limit, char **text, struct err *err) {
     errno = 0;
-    json_t *whole = json_pack("{s:i, s:s, s:o, s:i, s:i}", "format", FORMAT, "version",
-                              provenance_version, "settings", settings_of(run), "dimension",
-                              run->data.D, "test_inputs", run->data.tests);
-    int code = CODE_OK;
+    json_auto_t *whole = json_pack("{s:i, s:s, s:o, s:i, s:i}", "format", FORMAT, "version",
+                                   provenance_version, "settings", settings_of(run), "dimension",
+                                   run->data.D, "test_inputs", run->data.tests);
     *text = NULL;
     if (!whole)
-        DO(describe_failed("the description of the network", err));
-    DO(limit ? add_limit(run, whole, err) : add_value(whole, "limit", json_null(), err));
-    DO(add_networks(run, whole, err));
-    DO(describe_text(whole, "the description of the network", text, err));
-done:
-    json_decref(whole);
-    return code;
+        return describe_failed("the description of the network", err);
+    TRY(limit ? add_limit(run, whole, err) : add_value(whole, "limit", json_null(), err));
+    TRY(add_networks(run, whole, err));
+    return describe_text(whole, "the description of the network", text, err);
 }

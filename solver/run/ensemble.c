@@ -56,19 +56,13 @@ struct ensemble ensemble_of(struct run *run, int N, struct record *record) {
     return e;
 }
 
-/* An attribute of networks: how the first of them failed, if any did; notes.c writes how many. */
-static int write_failures(const struct ensemble *e, struct err *err) {
-    int first, count = record_failures(e->record, &first);
-    return count ? io_text(&e->run->io, e->group, "failure", e->record->failure.text, err)
-                 : CODE_OK;
-}
-
+/* With networks that failed goes how the first of them did; notes.c writes how many. */
 static int write_records(const struct ensemble *e, struct err *err) {
     double start = base_cpu_seconds();
     int before = profile_enter("files", ""), code = CODE_OK;
     struct io *io = &e->run->io;
-    if (e->run->io_open && e->N)
-        code = write_failures(e, err);
+    if (e->run->io_open && e->N && record_failures(e->record, &(int){0}))
+        code = io_text(io, e->group, "failure", e->record->failure.text, err);
     if (e->run->io_open && e->iterations && !code)
         code = io_record(io, "limit/sweeps", e->iterations, err);
     if (e->run->io_open && !code)
@@ -172,8 +166,7 @@ static bool is_due(const struct ensemble *e, const struct state *state, double *
     return (due || stop) && states_quick(state, &bytes) && (stop || has_room(e, bytes, kept));
 }
 
-/* Once all of one time is done: its state, where it is due, and the end if a signal asked for it.
- */
+/* Once all of one time is done: keeps its state, where it is due, and ends at a signal. */
 static int pause_at(const struct ensemble *e, const struct state *state, double *kept,
                     struct err *err) {
     const struct run *run = e->run;
@@ -371,8 +364,7 @@ static void count_as_failed(const struct ensemble *e, const struct err *err) {
     log_line(&e->run->log, "warning: %s; this network counts as failed", err->text);
 }
 
-/* Run number one.r, unless it is another rank's or all must end; the lowest failure that ends all
- * is kept. */
+/* Run number one.r, unless it is another rank's or all must end; the lowest failure is kept. */
 static void try_run(struct ensemble one, int *first, struct err *err) {
     struct err mine_err = {0};
     bool skip = !is_mine(one.run, one.N, one.r);

@@ -24,8 +24,7 @@ enum {
 enum { PATH = 1024, LEAST_REPLICATES = 8 };
 enum { FEW_SITES = 512 }; /* below it costs are not those of sites */
 
-/* What a process of its own has found: CPU seconds, memory beyond what it began with, error of the
- * loss. */
+/* What a process of its own has found: CPU seconds, memory beyond its start, error of the loss. */
 struct trial {
     int code;
     struct err err;

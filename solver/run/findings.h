@@ -20,8 +20,7 @@ struct condense {
  * False: the network has no gates over many experts, or nothing has been run. */
 bool condense_find(const struct record *record, bool unbounded, struct condense *gates);
 /* The first time at which a handful of sites carries a feature kernel, as where units multiply rows
- * that grow: fewer than 10 in the mean over replicates, and than a quarter of those at the start.
- * T: never. */
+ * that grow: fewer than 10 in the mean over replicates, and a quarter of the start's. T: never. */
 int condense_units(const struct record *record);
 /* Asks the network of the run, built in or a program of the user's, whether its gates have no bound
  * (exponentials), and how much they amplify fluctuations (net->gates.steep); keeps the answers in
@@ -76,6 +75,5 @@ bool at_rest_of_networks(const struct run *run);
  * NaN where it has not without one of them. */
 void at_rest_escape(const struct record *networks, double *time, double *se);
 
-/* The text of the note where the limit rests: the escape times of all widths, their slope in ln N.
- */
-void at_rest_tell(const struct run *run, struct note *note);
+/* Adds the note where the limit rests: the escape times of all widths, their slope in ln N. */
+int at_rest_tell(struct run *run, struct err *err);

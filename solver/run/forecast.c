@@ -9,9 +9,9 @@ enum { SITES_PER_REPLICATE = 64 }; /* docs/method.md, section 3 */
 enum { LIVES = 10 }; /* weights of the start that fall to e^-LIVES are forgotten early in a run */
 #define ROUNDED 1e-9 /* of a sum of equal shares */
 
-/* Adds a note and says it at once. */
+/* Adds a note and says it at once. kind: 0, or NOTE_WARNS. */
 __attribute__((format(printf, 6, 7))) static int tell_note(struct run *run, const char *code,
-                                                           const char *group, bool warning,
+                                                           const char *group, int kind,
                                                            struct err *err, const char *format,
                                                            ...) {
     char text[NOTES_TEXT];
@@ -19,21 +19,15 @@ __attribute__((format(printf, 6, 7))) static int tell_note(struct run *run, cons
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    struct note *note = notes_add(&run->notes, code, group, -1, warning, err);
-    if (!note)
-        return err->code;
-    notes_text(note, "%s", text);
-    note->told = true;
-    log_line(&run->log, "%s: %s", warning ? "warning" : "note", text);
-    return CODE_OK;
+    log_line(&run->log, "%s: %s", kind ? "warning" : "note", text);
+    return notes_add(&run->notes, code, group, -1, kind | NOTE_TOLD, err, "%s", text);
 }
 
 /* Bases that do not compress grow by P n an evaluation; and so does any basis while every step
- * brings inputs of its own. A population between two maps holds a basis and normals for each of
- * them. */
+ * brings inputs of its own. A population between two maps has a basis and normals for both. */
 static int warn_rank(struct run *run, struct err *err) {
     const struct solver_settings *solver = &run->config.solver;
-    const char *keys = model_list[run->config.network.model]->solver_keys;
+    const char *keys = run->config.network.model->solver_keys;
     const struct training *training = &run->config.training;
     int P = batch_size(training, run->data.P), n = run->data.n, least = solver->sites;
     double evaluations = integrator_evaluations(training), rows = (double)P * n * evaluations;
@@ -53,7 +47,7 @@ static int warn_rank(struct run *run, struct err *err) {
         snprintf(end, sizeof end, "; the run will probably %s at step %d",
                  solver->grow ? "begin again with twice as many sites" : "end",
                  (int)(POPULATION_RANK_LIMIT * least / step));
-    return tell_note(run, "bases_grow", "limit", true, err,
+    return tell_note(run, "bases_grow", "limit", NOTE_WARNS, err,
                      "with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; more "
                      "than %.0f sites keep all normals matched",
                      compresses ? "new inputs at every step"
@@ -72,7 +66,7 @@ static int note_scale(struct run *run, struct err *err) {
             data->X[k] * data->X[k] / (double)count * (data->weight ? data->weight[k / each] : 1);
     if (run->config.data.file[0] && data->X && (sum < 0.5 || sum > 2))
         return tell_note(
-            run, "scale_of_inputs", "", false, err,
+            run, "scale_of_inputs", "", 0, err,
             "|x|^2/D of the inputs is %.3g on average, where networks expect about 1%s", sum,
             sum > 0 ? "; scale X, or centre it" : "");
     return CODE_OK;
@@ -99,11 +93,11 @@ static bool looks_like_classes(const double *y, size_t count, int *last) {
  * number are pixels, as convolutions take them. */
 static int note_axes(struct run *run, struct err *err) {
     const struct data *data = &run->data;
-    const char *keys = model_list[run->config.network.model]->keys;
+    const char *keys = run->config.network.model->keys;
     if (!run->config.data.file[0] || !data->X || data->n == 1 || data->D == 1 || !keys ||
         strstr(keys, "attention"))
         return CODE_OK;
-    return tell_note(run, "inputs_of_tokens", "", false, err,
+    return tell_note(run, "inputs_of_tokens", "", 0, err,
                      "X has three axes, so that each input is a sequence of %d tokens of %d "
                      "numbers; of an image make one row of %d numbers, X.reshape(len(X), -1)",
                      data->n, data->D, data->n * data->D);
@@ -123,20 +117,20 @@ static int note_targets(struct run *run, struct err *err) {
     }
     if (zeros && ones && zeros + ones == count)
         return tell_note(
-            run, "targets_0_1", "", false, err,
+            run, "targets_0_1", "", 0, err,
             "all targets are 0 or 1, which loss = %s takes for numbers: outputs begin at 0, one of "
             "the two; -1 and +1 treat them alike, and cross_entropy takes 0 and 1 for classes",
             loss->choice.name);
     int last;
     if (C == 1 && !data->classes && looks_like_classes(data->y, count, &last))
-        return tell_note(run, "targets_count", "", false, err,
+        return tell_note(run, "targets_count", "", 0, err,
                          "all targets are whole numbers up to %d, which loss = %s takes for "
                          "numbers: if they are classes, choose cross_entropy",
                          last, loss->choice.name);
     for (size_t k = 0; k < count && C > 1; k++)
         first += data->numbered ? data->y[k] == 0 : data->y[k * (size_t)C] != 0;
     if (C > 1 && data->classes && !first)
-        return tell_note(run, "class_0_missing", "", false, err,
+        return tell_note(run, "class_0_missing", "", 0, err,
                          "no training target is of class 0, so that %d outputs serve %d classes at "
                          "most; classes count from 0: subtract 1 from those that count from 1",
                          C, C - 1);
@@ -155,7 +149,7 @@ static int note_decay(struct run *run, struct err *err) {
     }
     if (lives < LIVES - ROUNDED)
         return CODE_OK;
-    return tell_note(run, "weights_decay_fast", "", false, err,
+    return tell_note(run, "weights_decay_fast", "", 0, err,
                      "each step takes %g of all weights that decay in full (weight_decay, times "
                      "the schedule), so that of %d steps about the last %d are remembered; in "
                      "PyTorch it is lr times weight_decay, 0.0001 for 0.001 and 0.1",
@@ -178,7 +172,7 @@ static int note_read_in(struct run *run, struct err *err) {
     TRY(net_declare(&net, &setup, err));
     if (!net_read_ins(&net))
         return CODE_OK;
-    return tell_note(run, "adam_read_in", "", false, err,
+    return tell_note(run, "adam_read_in", "", 0, err,
                      "%s has eta0 and eps over sqrt(D) = %.3g for the read-in, as in the tables of "
                      "the papers: [training] adam_read_in = sqrt_D; 1 moves it as all else",
                      mover->choice.name, 1 / factor);
@@ -201,7 +195,7 @@ static int warn_sites(struct run *run, struct err *err) {
     }
     if (*kinds)
         TRY(tell_note(
-            run, "few_sites", "limit", true, err,
+            run, "few_sites", "limit", NOTE_WARNS, err,
             "too few sites for %d replicates (%s): with %zu or more of each kind biases are mostly "
             "below half of a standard error, but not in every network; raise them in [solver], "
             "lower replicates, or let halves = yes measure the bias and take it off",

@@ -93,24 +93,18 @@ static double measured_bytes(const struct config *config, const struct net *net)
     return sizeof(double) * numbers + kept + carried;
 }
 
-static int add_measured(const struct run *run, const struct net_setup *setup, double *bytes,
-                        struct err *err) {
-    FREED(net_free) struct net net = {0};
-    TRY(net_declare(&net, setup, err));
-    *bytes += measured_bytes(&run->config, &net);
-    return CODE_OK;
-}
-
 static int estimate_bytes(const struct run *run, int N, int runs, double *bytes, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
     int T = full ? run->config.training.steps : 0; /* of rows kept for two-time kernels */
+    FREED(net_free) struct net net = {0};
     if (ensemble_iterates(run, N))
         TRY(fixed_point_bytes(&setup, &run->config.training, &run->config.solver.fixed_point, T,
                               bytes, err));
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
-    TRY(add_measured(run, &setup, bytes, err));
+    TRY(net_declare(&net, &setup, err));
+    *bytes += measured_bytes(&run->config, &net);
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.data.P * setup.data.n * setup.data.P *
                   setup.data.n;
@@ -135,7 +129,7 @@ static int check_device(struct run *run, double bytes, struct err *err) {
 /* What a limit of this network can have less of. */
 static void name_sites(const struct run *run, char *note) {
     static const char *const more[] = {"expert_sites", "unit_sites"};
-    const char *keys = model_list[run->config.network.model]->solver_keys;
+    const char *keys = run->config.network.model->solver_keys;
     text_append(note, "fewer sites");
     for (int k = 0; k < 2; k++)
         if (text_lists(keys, more[k]))

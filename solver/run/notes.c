@@ -8,24 +8,31 @@
 
 /* ---- the list ---- */
 
-struct note *notes_add(struct notes *notes, const char *code, const char *group, int t,
-                       bool warning, struct err *err) {
-    struct note *added = base_grow(&notes->note, &notes->count, sizeof *added, err);
-    if (!added)
-        return NULL;
-    assert(strlen(code) < sizeof added->code);
-    *added = (struct note){.t = t, .warning = warning};
-    snprintf(added->code, sizeof added->code, "%s", code);
-    snprintf(added->group, sizeof added->group, "%s", group);
-    return added;
-}
-
-void notes_text(struct note *note, const char *format, ...) {
+static void append_text(struct note *note, const char *format, va_list list) {
     size_t used = strlen(note->text);
-    va_list list;
-    va_start(list, format);
     vsnprintf(note->text + used, sizeof note->text - used, format, list);
     text_mend(note->text);
+}
+
+int notes_add(struct notes *notes, const char *code, const char *group, int t, int kind,
+              struct err *err, const char *format, ...) {
+    struct note *added;
+    va_list list;
+    TRY(base_grow(&added, &notes->note, &notes->count, sizeof *added, err));
+    assert(strlen(code) < sizeof added->code);
+    *added = (struct note){.t = t, .warning = kind & NOTE_WARNS, .told = kind & NOTE_TOLD};
+    snprintf(added->code, sizeof added->code, "%s", code);
+    snprintf(added->group, sizeof added->group, "%s", group);
+    va_start(list, format);
+    append_text(added, format, list);
+    va_end(list);
+    return CODE_OK;
+}
+
+void notes_more(struct notes *notes, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    append_text(&notes->note[notes->count - 1], format, list);
     va_end(list);
 }
 
@@ -54,20 +61,14 @@ void notes_print(const struct notes *notes) {
 
 /* ---- what is found ---- */
 
-/* One whose text is known; the arguments of `format` are behind it. */
 #define ADD(word, where, when, warns, ...)                                                         \
-    do {                                                                                           \
-        struct note *added_ = notes_add(&run->notes, word, where, when, warns, err);               \
-        if (!added_)                                                                               \
-            return err->code;                                                                      \
-        notes_text(added_, __VA_ARGS__);                                                           \
-    } while (0)
+    TRY(notes_add(&run->notes, word, where, when, warns, err, __VA_ARGS__))
 
 static int find_gates(struct run *run, struct err *err) {
     struct condense gates;
     int T = run->results.limit.T, few = condense_units(&run->results.limit);
     if (few < T)
-        ADD("not_self_averaging", "limit", few, true,
+        ADD("not_self_averaging", "limit", few, NOTE_WARNS,
             "from t = %d on fewer than 10 sites carry a feature kernel: the limit is not "
             "self-averaging there, its errors are too small, and networks come to it only at "
             "widths far above these; lower eta0 or gamma0",
@@ -75,11 +76,11 @@ static int find_gates(struct run *run, struct err *err) {
     if (!condense_find(&run->results.limit, run->gates_unbounded, &gates))
         return CODE_OK;
     if (gates.condensed < T)
-        ADD("not_self_averaging", "limit", gates.condensed, true,
+        ADD("not_self_averaging", "limit", gates.condensed, NOTE_WARNS,
             "a handful of experts carries the average: the limit is not self-averaging here, and "
             "the mean over replicates depends on expert_sites");
     else if (gates.concentrated < T)
-        ADD("gates_concentrate", "limit", gates.concentrated, true,
+        ADD("gates_concentrate", "limit", gates.concentrated, NOTE_WARNS,
             "gates are concentrating: standard errors may be too small and not fall as "
             "1/sqrt(sites); repeat with 4 times the expert_sites");
     return CODE_OK;
@@ -91,7 +92,7 @@ static int find_steep(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int widest = widths->count ? widths->value[widths->count - 1] : NOTES_WIDE;
     if (run->steep * run->steep > widest)
-        ADD("steep_gates", "limit", -1, false,
+        ADD("steep_gates", "limit", -1, 0,
             "gates or attention weights multiply averages by %.3g, and averages of networks "
             "fluctuate by N^-1/2: networks come near this limit only at widths far above the "
             "square of this factor, N = %.2g",
@@ -114,13 +115,13 @@ static int find_unmatched(struct run *run, struct err *err) {
     double normals = last_of(&run->results.limit, "fallback"),
            share = last_of(&run->results.limit, "unmatched");
     if (share > NOTES_UNMATCHED)
-        ADD("normals_unmatched", "limit", -1, true,
+        ADD("normals_unmatched", "limit", -1, NOTE_WARNS,
             "the limit has too few sites to make all its random vectors orthogonal: up to %g of a "
             "replicate are not (%.2g for each site of one population), and biases may be several "
             "standard errors; repeat with twice the sites, or with [solver] halves = yes",
             normals, share);
     else if (normals > 0)
-        ADD("normals_unmatched", "limit", -1, false,
+        ADD("normals_unmatched", "limit", -1, 0,
             "the limit has too few sites to make all its random vectors orthogonal: up to %g of a "
             "replicate are not (more sites give smaller errors and biases)",
             normals);
@@ -132,7 +133,7 @@ static int find_bias(struct run *run, struct err *err) {
     struct correction taken;
     TRY(correction_find(&run->results.limit, &taken, err));
     if (taken.size > NOTES_TAKEN)
-        ADD("bias_of_sites", "limit", -1, true,
+        ADD("bias_of_sites", "limit", -1, NOTE_WARNS,
             "halves have removed a bias of %.2g standard errors from %s (t = %d), and as much may "
             "be left: repeat with twice the sites",
             taken.size, taken.series, taken.t);
@@ -152,7 +153,7 @@ static int find_coarse(struct run *run, const char *group, const struct record *
             most = fmax(most, stats_largest(record_at(record, f, r, 0),
                                             f->size / f->shape[0] * (size_t)record->steps[r]));
     if (error > NOTES_COARSE * most)
-        ADD("coarse_steps", group, -1, false,
+        ADD("coarse_steps", group, -1, 0,
             "steps of %s are too coarse for gradient flow: their estimated errors of f add up to "
             "%.2g, beside a largest f of %.2g;\n  raise substeps, with whose square they fall, or "
             "take integrator = bs32",
@@ -176,7 +177,7 @@ static int find_noiseless(struct run *run, struct err *err) {
     bool noiseless = size > 0 && error <= 1e-8 * size;
     free(mean);
     if (noiseless)
-        ADD("no_sampling_error", "limit", -1, true,
+        ADD("no_sampling_error", "limit", -1, NOTE_WARNS,
             "the limit has no sampling error here, and its intervals do not contain the error of "
             "[solver] tolerance;\n  check_tolerance = yes adds it");
     return CODE_OK;
@@ -189,7 +190,7 @@ static int find_edge(struct run *run, struct err *err) {
     TRY(stability_reached(run, &reached, err));
     TRY(stability_exponent(run, T / 2, T, &exponent, &se, err));
     if (reached)
-        ADD("edge_of_stability", run->results.limit.runs ? "limit" : "", T / 2, true,
+        ADD("edge_of_stability", run->results.limit.runs ? "limit" : "", T / 2, NOTE_WARNS,
             "at the edge of stability: from t = %d on the variance of f over networks goes as "
             "N^%.2f(%.2f),\n  not as 1/N; a + b/N and z mean nothing there; lower eta0 or gamma0",
             T / 2, exponent, se);
@@ -200,15 +201,12 @@ static int find_rest(struct run *run, struct err *err) {
     if (!at_rest_of_limit(run))
         return CODE_OK;
     if (!run->inputs.K || at_rest_of_networks(run)) {
-        ADD("nothing_trains", "limit", -1, false,
+        ADD("nothing_trains", "limit", -1, 0,
             "training moves nothing here, in networks as in the limit: gradients are 0, or below "
             "the last digit of what they would move");
         return CODE_OK;
     }
-    struct note *note = notes_add(&run->notes, "rests", "limit", -1, false, err);
-    if (note)
-        at_rest_tell(run, note);
-    return note ? CODE_OK : err->code;
+    return at_rest_tell(run, err);
 }
 
 /* The first time that one of the failed runs did not reach; T: none has failed. */
@@ -228,13 +226,13 @@ static int find_failures(struct run *run, struct err *err) {
         int first, failed = record->runs ? record_failures(record, &first) : 0;
         ensemble_group(group, widths->value[i]);
         if (failed)
-            ADD("networks_failed", group, first_loss(record), false,
+            ADD("networks_failed", group, first_loss(record), 0,
                 "%d of %d networks of N = %d failed and count until then; the first:\n  %.1000s",
                 failed, record->runs, widths->value[i], record->failure.text);
     }
     if (run->failed.code && run->results.limit.runs &&
         record_failures(&run->results.limit, &(int){0}))
-        ADD("limit_failed", "limit", first_loss(&run->results.limit), true, "%.1200s",
+        ADD("limit_failed", "limit", first_loss(&run->results.limit), NOTE_WARNS, "%.1200s",
             run->failed.text);
     return CODE_OK;
 }
@@ -263,7 +261,7 @@ static int find_left_out(struct run *run, struct err *err) {
             text_name(&names, name + strlen(prefix));
     }
     if (names.count)
-        ADD("singular_values_of_networks", "limit", -1, false,
+        ADD("singular_values_of_networks", "limit", -1, 0,
             "the limit has no singular values of %s: the optimizer moves entries one by one, so "
             "that what is learned has no finite rank; only networks have them",
             names.text);
@@ -276,7 +274,7 @@ static int find_responses(struct run *run, struct err *err) {
     char text[TEXT_NOTE] = "";
     TRY(response_tell(&run->config, &setup, text, err));
     if (*text)
-        ADD("no_responses", "limit", -1, false, "%s", text);
+        ADD("no_responses", "limit", -1, 0, "%s", text);
     return CODE_OK;
 }
 
@@ -303,12 +301,8 @@ static int find_never_moves(struct run *run, int N, const struct record *record,
                  why[cause]);
         for (int k = 0; k < run->notes.count; k++)
             told = told || !strcmp(run->notes.note[k].text, text);
-        struct note *note = names.count && !told
-                                ? notes_add(&run->notes, "never_moves", group, -1, false, err)
-                                : NULL;
-        if (note)
-            notes_text(note, "%s", text);
-        TRY(note || !names.count || told ? CODE_OK : err->code);
+        if (names.count && !told)
+            ADD("never_moves", group, -1, 0, "%s", text);
     }
     return CODE_OK;
 }

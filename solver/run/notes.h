@@ -13,8 +13,7 @@ struct run;
 #define NOTES_UNMATCHED 1.0
 
 /* Halves warn where they take off so many standard errors of bias: 20 runs of networks of which
- * they leave less than a quarter of one had at most 0.33 (docs/testing_log.md, at the sites of the
- * inis). */
+ * they leave less than a quarter of one had at most 0.33 (docs/testing_log.md, sites of inis). */
 #define NOTES_TAKEN 0.35
 
 /* A run warns where the estimated errors of all fixed steps are so large beside f. They are added
@@ -37,10 +36,11 @@ struct notes {
     struct note *note;
 };
 
-/* Adds a note with an empty text, for the caller to fill; NULL: no memory. */
-struct note *notes_add(struct notes *notes, const char *code, const char *group, int t,
-                       bool warning, struct err *err);
-void notes_text(struct note *note, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds a note; and more to the text of the one that was added last. */
+enum { NOTE_WARNS = 1, NOTE_TOLD = 2 };
+int notes_add(struct notes *notes, const char *code, const char *group, int t, int kind,
+              struct err *err, const char *format, ...) __attribute__((format(printf, 7, 8)));
+void notes_more(struct notes *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Those that are not yet on the screen, on standard output. */
 void notes_print(const struct notes *notes);
 void notes_forget(struct notes *notes, const char *group); /* those of one group */

@@ -1,5 +1,4 @@
-/* The table of limit against networks, what the gates do, and all notes (notes.h), on standard
- * output. */
+/* The table of limit against networks, what the gates do, and all notes, on standard output. */
 #pragma once
 
 #include "solver/run/run.h"

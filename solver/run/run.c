@@ -159,7 +159,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(io_parameters(&run->io, &run->params, &run->config, err));
     TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,
                          err));
-    TRY(io_provenance(&run->io, "source", model_list[run->config.network.model]->source, err));
+    TRY(io_provenance(&run->io, "source", run->config.network.model->source, err));
     TRY(write_matrices(run, err));
     TRY(write_program(run, err));
     TRY(write_description(run, err));

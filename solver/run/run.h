@@ -62,8 +62,7 @@ int run_march(struct run *run, struct err *err);
 int run_finish(struct run *run, bool force, struct err *err);
 void run_free(struct run *run); /* accepts a zeroed struct; idempotent */
 
-/* Shares out the sites of the limit where there are fewer replicates than ranks, and blocks enough.
- */
+/* Shares out the sites of a limit with fewer replicates than ranks, and blocks enough. */
 void run_split(struct run *run);
 /* The setup of one run: width N (0: the limit), and the number of the replicate or seed. */
 struct net_setup run_setup(const struct run *run, int N, int r);

@@ -15,7 +15,7 @@ static int *number_of(struct solver_settings *solver, int k) {
 
 /* Whether the limit of this network draws sites of a kind; nodes of a rule stay as they are. */
 static bool has_kind(const struct config *config, int k) {
-    return k == 0 || (text_lists(model_list[config->network.model]->solver_keys, kind[k]) &&
+    return k == 0 || (text_lists(config->network.model->solver_keys, kind[k]) &&
                       !(k == 1 && network_has_nodes(&config->network)));
 }
 
@@ -89,14 +89,11 @@ static int begin_again(struct run *run, const char *before, struct err *err) {
     TRY(sites_record(run, err));
     if (run->io_open)
         TRY(io_parameters(&run->io, &run->params, &run->config, err));
-    struct note *note = notes_add(&run->notes, "sites_raised", "limit", -1, false, err);
-    if (!note)
-        return err->code;
-    notes_text(note,
-               "sites = auto has raised the numbers of sites of the limit to sites = %s, because "
-               "sites = %s were too few",
-               now, before);
-    note->told = true;
+    TRY(notes_add(
+        &run->notes, "sites_raised", "limit", -1, NOTE_TOLD, err,
+        "sites = auto has raised the numbers of sites of the limit to sites = %s, because "
+        "sites = %s were too few",
+        now, before));
     log_line(&run->log, "limit: sites = %s are too few; once more with sites = %s", before, now);
     return forecast_limit(run, err);
 }

@@ -20,8 +20,10 @@ static const char suffix[] = ".state";
 struct head {
     char mark[sizeof mark];
     char *version, *ini; /* ini: lines "section.key = value" */
-    uint64_t data;
-    int N, r, T, steps;
+    struct {
+        uint64_t data;
+        int N, r, T, steps;
+    } of;
 };
 
 static void head_free(struct head *head) {
@@ -64,11 +66,8 @@ static int write_lines(char **text, const struct params *params, struct err *err
 
 static int head_of(struct head *head, const struct run *run, const struct state *state,
                    struct err *err) {
-    *head = (struct head){.data = data_hash(BASE_HASH, &run->data),
-                          .N = state->N,
-                          .r = state->r,
-                          .T = run->config.training.steps,
-                          .steps = state->steps};
+    *head = (struct head){.of = {data_hash(BASE_HASH, &run->data), state->N, state->r,
+                                 run->config.training.steps, state->steps}};
     memcpy(head->mark, mark, sizeof mark);
     TRY(base_copy(&head->version, provenance_version, err));
     return write_lines(&head->ini, &run->params, err);
@@ -111,12 +110,8 @@ static int head_archive(struct head *head, struct archive *archive, struct err *
     TRY(archive_text(archive, &head->version, err));
     TRY(archive_text(archive, &head->ini, err));
     TRY(check_lines(archive, head->ini, err));
-    TRY(archive_bytes(archive, &head->data, sizeof head->data, err));
-    TRY(archive_bytes(archive, &head->N, sizeof head->N, err));
-    TRY(archive_bytes(archive, &head->r, sizeof head->r, err));
-    TRY(archive_bytes(archive, &head->T, sizeof head->T, err));
-    TRY(archive_bytes(archive, &head->steps, sizeof head->steps, err));
-    return head->steps < 0 || head->steps > head->T
+    TRY(archive_bytes(archive, &head->of, sizeof head->of, err));
+    return head->of.steps < 0 || head->of.steps > head->of.T
                ? archive_misfit(archive, "it has more steps than its run", err)
                : CODE_OK;
 }
@@ -172,21 +167,21 @@ static int judge_head(const struct run *run, const char *path, const struct head
                        path, found->version, mine->version);
     TRY(compare_keys(run, path, mine->ini, found->ini, false, err));
     TRY(compare_keys(run, path, found->ini, mine->ini, true, err));
-    if (found->data != mine->data)
+    if (found->of.data != mine->of.data)
         return params_error(&run->params, "data", "source", err,
                             "the state %s was made with other inputs or targets", path);
-    if (found->N != mine->N || found->r != mine->r)
+    if (found->of.N != mine->of.N || found->of.r != mine->of.r)
         return err_set(err, CODE_INPUT, "%s: is the state of another replicate or seed", path);
-    if (found->T > mine->T)
+    if (found->of.T > mine->of.T)
         return params_error(&run->params, "training", "steps", err,
                             "the state %s is of a run of %d steps, which can only become longer",
-                            path, found->T);
-    if (found->T != mine->T && schedule_follows_steps(training))
+                            path, found->of.T);
+    if (found->of.T != mine->of.T && schedule_follows_steps(training))
         return params_error(
             &run->params, "training", "schedule", err,
             "the rate falls to the end of the run, so that one of %d steps is not the beginning of "
             "one of %d: a run that is to become longer needs schedule_steps from the start",
-            found->T, mine->T);
+            found->of.T, mine->of.T);
     return CODE_OK;
 }
 
@@ -269,7 +264,7 @@ static int open_state(struct archive *archive, const struct run *run, const char
     TRY(head_of(&mine, run, state, err));
     TRY(head_archive(&found, archive, err));
     TRY(judge_head(run, path, &mine, &found, err));
-    state->steps = found.steps;
+    state->steps = found.of.steps;
     return CODE_OK;
 }
 
@@ -299,14 +294,9 @@ static int check_all(const struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-static int keep_ini(const struct run *run, struct err *err) {
-    FREED(base_free) char *path = NULL;
-    TRY(ini_path(&path, run->states.folder, err));
-    return partial_write(path, NULL, run->states.ini, strlen(run->states.ini), err);
-}
-
 int states_open(struct run *run, const char *output, bool force, struct err *err) {
     double minutes = states_minutes(run);
+    FREED(base_free) char *path = NULL;
     if (minutes == 0 && !run->states.resume)
         return CODE_OK;
     TRY(partial_check(output, force || run->states.resume, err));
@@ -326,7 +316,8 @@ int states_open(struct run *run, const char *output, bool force, struct err *err
                        "output %s: %s holds states of an earlier run: go on from them (--continue "
                        "%s), or add --force to begin anew",
                        output, run->states.folder, output);
-    return keep_ini(run, err);
+    TRY(ini_path(&path, run->states.folder, err));
+    return partial_write(path, NULL, run->states.ini, strlen(run->states.ini), err);
 }
 
 int states_share(struct run *run, struct err *err) {

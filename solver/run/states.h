@@ -31,8 +31,7 @@ int states_share(struct run *run, struct err *err);
 /* Rank 0: whether a run that is cut leaves states, or an ini at least where they were asked for. */
 bool states_kept(const struct run *run);
 int states_count(const struct run *run); /* rank 0: how many there are */
-/* Once nothing can go on from them, as the result is complete: states that nobody has asked for are
- * removed. */
+/* Once the result is complete, nothing can go on: states that nobody has asked for are removed. */
 void states_done(struct run *run);
 void states_close(struct run *run); /* and removes a folder that has no state */
 

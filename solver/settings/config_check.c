@@ -92,7 +92,7 @@ static int check_rules(const struct config *config, const struct params *params,
 /* Why the settings of a network do not fit width N (0: the limit with these expert_sites), with the
  * key to blame; NULL: they fit, as they do any width where the model has nothing to check. */
 static const char *misfit_of(const struct config *config, int N, int sites, const char **key) {
-    const struct model *model = model_list[config->network.model];
+    const struct model *model = config->network.model;
     return model->check ? model->check(&config->network, N, sites, key) : NULL;
 }
 

@@ -253,21 +253,17 @@ static int read_text(struct config *config, struct params *params, struct data *
     return record_path(params, path, &settings->file, err);
 }
 
-/* Whether attention of the network, if it has any, sees the letter that is asked for. */
-static bool sees_ahead(const struct config *config) {
-    const char *model = model_list[config->network.model]->name;
-    return !network_other_keys(model, "causal") && !config->network.attention.causal;
-}
-
 /* The floors of sequences are cross-entropies of the next letter given those before, those of
  * vectors halves of squares; a file says of which loss its floor is. */
 static void forget_floor(const struct config *config, struct data *data) {
     bool known =
         config->data.source == SOURCE_FILE || (data->V ? takes_targets(config, LOSS_TARGETS_CLASSES)
                                                        : config->training.loss == &loss_mse);
+    bool sees_ahead = !network_other_keys(config->network.model->name, "causal") &&
+                      !config->network.attention.causal; /* the letter that is asked for */
     if (data->truth && !known)
         data->truth->rate = NAN;
-    if (data->truth && (!known || (data->V && sees_ahead(config))))
+    if (data->truth && (!known || (data->V && sees_ahead)))
         data->truth->floor = NAN;
 }
 

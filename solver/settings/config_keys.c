@@ -251,15 +251,13 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
     return CODE_OK;
 }
 
-/* Whether the limit of the network draws these sites; other keys of [solver] are of all networks.
- */
+/* Whether the network's limit draws these sites; other keys of [solver] are of all networks. */
 static bool uses_key(const struct config *config, const char *key) {
     bool sites = !strcmp(key, "expert_sites") || !strcmp(key, "unit_sites");
-    return !sites || text_lists(model_list[config->network.model]->solver_keys, key);
+    return !sites || text_lists(config->network.model->solver_keys, key);
 }
 
-/* Experts of infinite width at fixed quantiles are no samples: the limit has those of the networks.
- */
+/* Experts of infinite width at fixed quantiles are no samples: the limit has the networks'. */
 static int take_nodes(struct config *config, struct params *params, struct err *err) {
     const struct network *network = &config->network;
     int E = network->experts.count, *sites = &config->solver.expert_sites;
@@ -294,7 +292,7 @@ int config_complete(struct config *config, struct params *params, struct err *er
 
 /* A key of the network that another one leaves without effect; at its default it does no harm. */
 static int check_idle(const struct config *config, const struct params *params, struct err *err) {
-    const struct model *model = model_list[config->network.model];
+    const struct model *model = config->network.model;
     const struct param_row *rows, *first = NULL;
     const char *gate = NULL;
     char others[TEXT_NOTE] = "";
@@ -323,7 +321,7 @@ static int check_idle(const struct config *config, const struct params *params, 
 int config_keys_check(const struct config *config, const struct params *params, struct err *err) {
     static const char *const networks[] = {"seeds", "draws", "centre", "precision",
                                            "coordinate_check"};
-    const struct model *model = model_list[config->network.model];
+    const struct model *model = config->network.model;
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
         const struct param_row *row = &solver_rows[i];
         if (!uses_key(config, row->key) && !params_at_default(params, "solver", row->key))

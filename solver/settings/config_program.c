@@ -7,7 +7,7 @@
 enum { MOST = 1 << 20 }; /* bytes of a program */
 
 static bool is_program(const struct config *config) {
-    return !network_other_keys(model_list[config->network.model]->name, "program");
+    return !network_other_keys(config->network.model->name, "program");
 }
 
 static int read_file(const char *path, char **text, struct err *err) {

@@ -191,8 +191,7 @@ int factor_resolve(struct params *params, void *config, struct err *err) {
     TRY(base_alloc(&params->factors, params->frees, sizeof *params->factors, err));
     TRY(base_alloc(&params->words, params->frees, sizeof *params->words, err));
     size_t i = 0;
-    for (const struct param_section *s = params->sections; s < params->sections + params->count;
-         s++) {
+    FOR_EACH_OF (const struct param_section, s, params->sections, params->count) {
         size_t first = i;
         if (s->rows)
             continue;

@@ -81,8 +81,7 @@ static int check_line(const struct config *config, const struct params *params, 
             "integrator and an optimizer that have it, or take the line out");
     if (list == LINES_RATES && line->factor == 0 && decays)
         return CODE_OK; /* then even what never learns does not decay */
-    for (int i = 0; i < net->matrices.count; i++) {
-        const struct matrix *matrix = &net->matrices.item[i];
+    FOR_EACH (const struct matrix, matrix, net->matrices) {
         if (program_addresses(line->name, matrix->name) && (list == LINES_INIT     ? matrix->zero
                                                             : list == LINES_DECAYS ? !matrix->decays
                                                                                    : matrix->fixed))
@@ -110,8 +109,7 @@ static int check_names(const struct config *config, const struct params *params,
  * two-time kernels have a row for each token. */
 static int check_rows(const struct params *params, const struct net *net, struct err *err) {
     int n = net->setup.data.n;
-    for (int i = 0; i < net->program->nodes; i++) {
-        const struct node *v = &net->program->node[i];
+    FOR_EACH_OF (const struct node, v, net->program->node, net->program->nodes) {
         if (v->matrix.map && v->per != n)
             return params_error(params, "solver", "method", err,
                                 "matrix %s has %d rows of an input of %d tokens; fixed_point "
@@ -139,7 +137,7 @@ static int check_fixed_point(const struct params *params, const struct net *net,
 /* The limit with more and more lines, those of [init] first: the one that makes it fail is to
  * blame; with none it is the network itself. */
 static int check_limit(const struct config *config, const struct params *params, struct err *err) {
-    const char *name = model_list[config->network.model]->name;
+    const char *name = config->network.model->name;
     const char *section = "network", *key = !network_other_keys(name, "program") ? "program"
                                             : network_other_keys(name, "parameterization")
                                                 ? "model"
@@ -277,13 +275,6 @@ static int configure_model(struct config *config, struct params *params,
     return CODE_OK;
 }
 
-/* A line for each matrix that has a label. */
-static void print_labels(const struct net *net, FILE *out) {
-    for (int i = 0; i < net->matrices.count; i++)
-        if (net->matrices.item[i].label)
-            fprintf(out, "    %s is %s\n", net->matrices.item[i].name, net->matrices.item[i].label);
-}
-
 static int print_names(const struct config *config, FILE *out, struct err *err) {
     FREED(names_free) struct names names = {0};
     FREED(net_free) struct net net = {0};
@@ -291,7 +282,9 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
     TRY(collect_names(&names, &net, err));
     TRY(names_print("Matrices, for sections [init], [rates], [eps] and [decays]:", &names,
                     net.matrices.count, out, err));
-    print_labels(&net, out);
+    for (int i = 0; i < net.matrices.count; i++)
+        if (net.matrices.item[i].label)
+            fprintf(out, "    %s is %s\n", net.matrices.item[i].name, net.matrices.item[i].label);
     return CODE_OK;
 }
 
@@ -303,7 +296,7 @@ int matrices_help(const char *network, int overrides, char *const *override, FIL
     size_t count;
     TRY(config_sections(&sections, &count, err));
     TRY(configure_model(&config, &params, sections, count, network, overrides, override, err));
-    const struct model *model = model_list[config.network.model];
+    const struct model *model = config.network.model;
     fprintf(out, "%s: %s\n", model->name, model->doc);
     params_write_text("Source: ", "    ", model->source, out);
     params_write_text("Keys of [network]: ", "    ", model->keys, out);

@@ -10,20 +10,15 @@ static int in_order(const void *a, const void *b) {
 
 /* Hundreds of experts in tens of blocks have ten thousands of names, which a tree holds. */
 static int add_part(struct names *names, const char *text, size_t length, struct err *err) {
-    char *copy, **added;
-    TRY(base_alloc(&copy, length + 1, 1, err));
-    memcpy(copy, text, length);
-    if (tfind(copy, &names->tree, in_order)) {
-        free(copy);
+    FREED(base_free) char *copy = NULL;
+    char **added;
+    TRY(base_print(&copy, err, "%.*s", (int)length, text));
+    if (tfind(copy, &names->tree, in_order))
         return CODE_OK;
-    }
-    added = base_grow(&names->name, &names->count, sizeof *added, err);
-    if (!added) {
-        free(copy);
-        return err->code;
-    }
+    TRY(base_grow(&added, &names->name, &names->count, sizeof *added, err));
     *added = copy; /* names_free frees it */
-    return tsearch(copy, &names->tree, in_order)
+    copy = NULL;
+    return tsearch(*added, &names->tree, in_order)
                ? CODE_OK
                : err_set(err, CODE_SYSTEM, "out of memory: %d names", names->count);
 }

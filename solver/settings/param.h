@@ -6,9 +6,8 @@
  * later over what is included before. Their paths, and those of values (PARAM_PATH), count from the
  * folder of the file that they stand in. Unknown, duplicate, ill-typed, out-of-range, missing
  * and unused keys are errors (CODE_INPUT) of one sentence that names file and line, the value, what
- * is allowed, and for an unknown name the nearest known one. Parsed by inih through
- * ini_parse_stream with our own line reader (any line length, line numbers). Text is UTF-8 without
- * control characters.
+ * is allowed, and for an unknown name the nearest known one. Text is UTF-8 without control
+ * characters.
  *
  * A list may be given empty or as the word none. The key in the `when` of a row must be declared
  * before the row; where it is itself unused, the row is unused too. An unused row holds its
@@ -82,8 +81,7 @@ struct params {
 int params_read(struct params *params, const struct param_section *sections, size_t count,
                 const char *file, int overrides, char *const *override, void *config,
                 struct err *err);
-/* An open stream, which messages call by this name and its owner closes, and the overrides behind
- * it. */
+/* An open stream, its name in messages, which its owner closes, and the overrides behind it. */
 struct param_source {
     const char *name;
     FILE *stream;

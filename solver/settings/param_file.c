@@ -1,11 +1,9 @@
 /* Values from the ini file and from the command line, checked where they are stored, so that the
- * first bad line is the one reported. next_line shows each line of the file to inih, which calls
- * take_value. */
+ * first bad line is the one reported. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/settings/param_keys.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <sys/stat.h>
 
 /* Checks a given value and keeps its text. row: NULL for a free key. */
@@ -50,12 +48,10 @@ struct reader {
     struct params *params;
     FILE *stream;
     struct err *err;
-    int code; /* of the first failure, which ends the reading */
     int line;
     char *text; /* the current line */
     size_t size;
     const struct param_section *section; /* NULL before the first one */
-    const char *value;                   /* in text, from next_line to take_value */
     const char *file;                    /* NULL, or the included one that is read */
     const struct reader *from;           /* that includes this one */
 };
@@ -147,9 +143,8 @@ static int read_included(const struct reader *reader, const struct entry *at) {
         return param_fail(params, at, err, "which file?");
     if (params->includes == FILES)
         return param_fail(params, at, err, "more than %d files are included", FILES);
-    char **path = base_grow(&params->include, &params->includes, sizeof *path, err);
-    if (!path)
-        return err->code;
+    char **path;
+    TRY(base_grow(&path, &params->include, &params->includes, sizeof *path, err));
     TRY(params_beside(path, name_of(reader), at->text, err));
     TRY(open_included(reader, at, *path, &stream, err));
     struct reader inner = {
@@ -157,8 +152,8 @@ static int read_included(const struct reader *reader, const struct entry *at) {
     return read_stream(&inner);
 }
 
-/* A key = value line; splits text into the two, the value into reader->value. */
-static int read_key(struct reader *reader, char *text, const char **name) {
+/* A key = value line. */
+static int read_key(struct reader *reader, char *text) {
     const struct param_row *row;
     struct entry at = {.line = reader->line, .file = reader->file};
     char cut[TEXT_CLIP_SIZE], *equals = strchr(text, '=');
@@ -171,7 +166,7 @@ static int read_key(struct reader *reader, char *text, const char **name) {
     if (!*key)
         return param_fail(reader->params, &at, reader->err, "no key before \"=\"");
     char *value = text_value(equals + 1);
-    at.key = *name = key;
+    at.key = key;
     at.section = reader->section ? reader->section->name : NULL;
     if (!value)
         return param_fail(reader->params, &at, reader->err,
@@ -184,62 +179,29 @@ static int read_key(struct reader *reader, char *text, const char **name) {
         return param_fail(reader->params, &at, reader->err, "key \"%s\" before the first [section]",
                           text_clip(cut, key));
     at.section = reader->section->name;
-    at.key = *name = key;
+    at.key = key;
     TRY(param_find_key(reader->params, reader->section, &at, &row, reader->err));
-    reader->value = value;
-    return CODE_OK;
+    at.text = value;
+    return store_value(reader->params, reader->section, row, &at, reader->err);
 }
 
-/* The reader of inih, whose line has the given size (200 in the packaged library) and which would
- * cut longer ones, continue a value on an indented line and drop a comment behind a value. So it
- * sees an unindented section or key and an empty value; the full value waits in the reader. */
-static char *next_line(char *out, int size, void *stream) {
-    struct reader *reader = stream;
-    assert(!reader->value);
-    bool end = false;
-    if (reader->code || (reader->code = read_line(reader, &end)) || end)
-        return NULL;
-    char *text = reader->text;
-    if (reader->line == 1 && !strncmp(text, "\xef\xbb\xbf", 3))
-        text += 3;
-    text = text_trim(text);
-    const char *key = NULL;
-    int length;
-    if (!*text || *text == '#' || *text == ';') {
-        length = snprintf(out, (size_t)size, "\n");
-    } else if (*text == '[') {
-        reader->code = read_section(reader, text);
-        length = snprintf(out, (size_t)size, "[%s]\n", reader->code ? "" : reader->section->name);
-    } else {
-        reader->code = read_key(reader, text, &key);
-        bool read = !reader->value; /* an include */
-        length = snprintf(out, (size_t)size, read ? "\n" : "%s=\n", reader->code ? "" : key);
-    }
-    assert(length < size);
-    (void)length;
-    return reader->code ? NULL : out;
-}
-
-/* The handler of inih. */
-static int take_value(void *user, const char *section, const char *key, const char *value) {
-    struct reader *reader = user;
-    struct entry at = {section, key, reader->value, reader->line, reader->file};
-    const struct param_row *row = param_find_row(reader->section, key);
-    assert(reader->value && !*value && !strcmp(section, reader->section->name));
-    assert(row || !reader->section->rows);
-    (void)value;
-    reader->value = NULL;
-    reader->code = store_value(reader->params, reader->section, row, &at, reader->err);
-    return reader->code == CODE_OK;
+/* A line of any kind, without the mark of UTF-8 that the first may begin with. */
+static int read_text(struct reader *reader) {
+    bool marked = reader->line == 1 && !strncmp(reader->text, "\xef\xbb\xbf", 3);
+    char *text = text_trim(reader->text + (marked ? 3 : 0));
+    if (!*text || *text == '#' || *text == ';')
+        return CODE_OK;
+    return *text == '[' ? read_section(reader, text) : read_key(reader, text);
 }
 
 static int read_stream(struct reader *reader) {
-    int failed = ini_parse_stream(next_line, reader, take_value, reader);
-    if (failed && !reader->code)
-        reader->code = err_set(reader->err, CODE_SYSTEM, "%s: the ini parser failed (%d)",
-                               name_of(reader), failed);
+    bool end = false;
+    int code = read_line(reader, &end);
+    while (!code && !end)
+        if (!(code = read_text(reader)))
+            code = read_line(reader, &end);
     free(reader->text);
-    return reader->code;
+    return code;
 }
 
 int param_read_stream(struct params *params, FILE *stream, struct err *err) {

@@ -1,5 +1,4 @@
-/* What the files behind param.h tell each other: declared keys, messages about them.
- */
+/* What the files behind param.h tell each other: declared keys, messages about them. */
 #pragma once
 
 #include "solver/settings/param.h"
@@ -39,8 +38,7 @@ int param_read_overrides(struct params *params, int overrides, char *const *over
 /* Sections with free keys (struct param_section): what a key may be called, and a factor with a
  * power of the width from its text. */
 
-/* Appends "a factor, at least 0, that may ..." to note[TEXT_NOTE], or what else the section takes.
- */
+/* Appends "a factor, at least 0, that may ..." to note[TEXT_NOTE], or what the section takes. */
 void factor_describe(const struct param_section *section, char *note);
 /* A letter, then letters, digits, _ . and -, at most 64: what an ini can hold, and a message. If it
  * is something else, appends a sentence to note. */
@@ -49,8 +47,7 @@ bool factor_name(const char *key, char *note);
 bool factor_takes(const struct param_section *section, const char *text, char *note);
 
 /* The quantities besides the width N that a factor may have a power of, by the name that stands in
- * the ini, and where the number comes from: a key of [network], or, where that is empty, the data.
- */
+ * the ini, and where the number comes from: a key of [network], or, where that is "", the data. */
 struct factor_quantity {
     const char *name, *key, *doc;
 };

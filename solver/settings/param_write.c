@@ -1,5 +1,4 @@
-/* What is written of the keys: an ini with the defaults or with the values as read, and the help.
- */
+/* What is written of the keys: an ini with the defaults or the values as read, and the help. */
 #define _XOPEN_SOURCE 700
 #include "solver/settings/param_keys.h"
 
@@ -119,8 +118,7 @@ int params_text(const struct params *params, char **text, size_t *size, struct e
     FILE *out;
     TRY(base_text_begin(&out, text, size, whole_text, err));
     fprintf(out, "# Every key as it was set; keys commented out are not used.\n");
-    for (const struct param_section *s = params->sections; s < params->sections + params->count;
-         s++) {
+    FOR_EACH_OF (const struct param_section, s, params->sections, params->count) {
         write_section(s, param_values(params, s), out);
         write_free(params, s, out);
     }
@@ -147,8 +145,7 @@ int params_given(const struct params *params, char **text, size_t *size, struct 
     FILE *out;
     int code = CODE_OK;
     TRY(base_text_begin(&out, text, size, whole_text, err));
-    for (const struct param_section *s = params->sections; s < params->sections + params->count;
-         s++) {
+    FOR_EACH_OF (const struct param_section, s, params->sections, params->count) {
         fprintf(out, "%s[%s]\n", s == params->sections ? "" : "\n", s->name);
         for (size_t r = 0; r < s->count && !code; r++)
             code = write_given(params, s, &s->rows[r], out, err);

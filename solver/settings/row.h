@@ -24,8 +24,7 @@ void row_describe_when(const struct param_section *section, const struct param_r
 const struct choice *const *row_things(const struct param_row *row);
 
 /* Writes the value of the trimmed text to out, of the C type of the row; a PARAM_TEXT or
- * PARAM_PATH is text itself. If the text is refused, appends the reason to note and returns false.
- */
+ * PARAM_PATH is text itself. If it is refused, appends the reason to note and returns false. */
 bool row_parse(const struct param_row *row, const char *text, void *out, char *note);
 /* Whether the text gives what the row has by default, however that is written (1e3 for 1000). */
 bool row_at_default(const struct param_row *row, const char *text);

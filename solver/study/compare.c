@@ -190,7 +190,7 @@ static int configure_side(struct compare *compare, int k, const char *file, int 
     const char *name;
     run->share.side = k + 1;
     TRY(run_configure(run, file, overrides, override, err));
-    const char *model = model_list[run->config.network.model]->name;
+    const char *model = run->config.network.model->name;
     if (!run->config.reference.widths.count)
         return params_error(&run->params, "reference", "widths", err,
                             "dmft-compare needs networks to compare with");

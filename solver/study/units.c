@@ -41,7 +41,7 @@ static int answer_keys(json_t *names, json_t *answer, struct err *err) {
     TRY(config_sections(&sections, &params.count, err));
     params.sections = sections;
     json_t *types = json_array();
-    json_array_foreach(names, k, name)
+    json_array_foreach (names, k, name)
         json_array_append_new(types, json_string(type_of(&params, units_text(name))));
     free(sections);
     return units_put(answer, "types", types, err);
@@ -50,7 +50,7 @@ static int answer_keys(json_t *names, json_t *answer, struct err *err) {
 static int answer_powers(json_t *words, json_t *answer, struct err *err) {
     size_t k;
     json_t *word, *found = json_array();
-    json_array_foreach(words, k, word)
+    json_array_foreach (words, k, word)
         json_array_append_new(found, json_boolean(factor_is_power(units_text(word))));
     return units_put(answer, "powers", found, err);
 }
@@ -60,8 +60,9 @@ static int answer_powers(json_t *words, json_t *answer, struct err *err) {
 static int answer_verify(json_t *files, struct err *err) {
     size_t k;
     json_t *pair;
-    json_array_foreach(files, k, pair) TRY(partial_verify(
-        units_text(json_array_get(pair, 0)), units_text(json_array_get(pair, 1)), err));
+    json_array_foreach (files, k, pair)
+        TRY(partial_verify(units_text(json_array_get(pair, 0)), units_text(json_array_get(pair, 1)),
+                           err));
     return CODE_OK;
 }
 
@@ -130,26 +131,20 @@ static int answer_question(json_t *question, json_t *reply, const volatile sig_a
     return answer_run(&units, question, stop, cores, err);
 }
 
-static int write_answer(FILE *answers, json_t *reply, struct err *err) {
-    if (json_dumpf(reply, answers, JSON_COMPACT) || fputc('\n', answers) == EOF || fflush(answers))
-        return err_set(err, CODE_SYSTEM, "an answer cannot be written: %s", strerror(errno));
-    return CODE_OK;
-}
-
 static int answer_line(const char *line, FILE *answers, const volatile sig_atomic_t *stop,
                        int cores, struct err *err) {
     struct err why = {0};
-    json_t *question = json_loads(line, 0, NULL), *reply = json_object();
+    json_auto_t *question = json_loads(line, 0, NULL), *reply = json_object();
     int code = question && reply
                    ? answer_question(question, reply, stop, cores, &why)
                    : err_set(&why, CODE_INPUT, "no question in JSON, or no memory for it");
-    if (code && !(code = units_put(reply, "code", json_integer(why.code), err)))
-        code = units_put(reply, "error", json_string(why.text), err);
-    if (!code)
-        code = write_answer(answers, reply, err);
-    json_decref(question);
-    json_decref(reply);
-    return code;
+    if (code) {
+        TRY(units_put(reply, "code", json_integer(why.code), err));
+        TRY(units_put(reply, "error", json_string(why.text), err));
+    }
+    if (json_dumpf(reply, answers, JSON_COMPACT) || fputc('\n', answers) == EOF || fflush(answers))
+        return err_set(err, CODE_SYSTEM, "an answer cannot be written: %s", strerror(errno));
+    return CODE_OK;
 }
 
 int units_answer(FILE *questions, FILE *answers, const volatile sig_atomic_t *stop,

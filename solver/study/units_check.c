@@ -25,8 +25,8 @@ int units_of(struct units *units, json_t *sweep, struct err *err) {
         json_array_size(widths) > INT_LIST_MAX)
         return err_set(err, CODE_INPUT, "a sweep needs file, text, words, points, widths, limit");
     units->limit = limit;
-    json_array_foreach(widths, k, width) units->widths.value[units->widths.count++] =
-        (int)json_integer_value(width);
+    json_array_foreach (widths, k, width)
+        units->widths.value[units->widths.count++] = (int)json_integer_value(width);
     return CODE_OK;
 }
 
@@ -75,7 +75,7 @@ static bool is_varied(const struct units *units, const char *section, const char
     size_t k;
     json_t *word;
     int length = snprintf(name, sizeof name, "--%s.%s=", section, key);
-    json_array_foreach(json_array_get(units->points, 0), k, word) {
+    json_array_foreach (json_array_get(units->points, 0), k, word) {
         if (!strncmp(units_text(word), name, (size_t)length))
             return true;
     }
@@ -135,11 +135,15 @@ int units_open(const struct units *units, json_t *reply, int cores, struct err *
 
 /* ---- keys that some points do not use ---- */
 
-/* Tells of each key, in the order of params.values, whether a point left it out, and whether one
- * kept it. */
+/* Tells of each key, in the order of params.values, whether a point left it out, or kept it. */
 struct uses {
     bool *left, *kept;
 };
+
+static void uses_free(struct uses *uses) {
+    free(uses->left);
+    free(uses->kept);
+}
 
 static size_t rows_of(const struct params *params) {
     size_t count = 0;
@@ -179,8 +183,7 @@ static bool waits_for_key(const struct units *units, const struct param_section 
 static int judge_uses(const struct units *units, const struct params *params,
                       const struct uses *uses, char note[TEXT_NOTE], struct err *err) {
     size_t i = 0;
-    for (const struct param_section *s = params->sections; s < params->sections + params->count;
-         s++)
+    FOR_EACH_OF (const struct param_section, s, params->sections, params->count)
         for (size_t r = 0; r < s->count; r++, i++) {
             if (uses->left[i] && !uses->kept[i] && waits_for_key(units, s, &s->rows[r]))
                 return err_set(err, CODE_INPUT,
@@ -196,15 +199,15 @@ static int judge_uses(const struct units *units, const struct params *params,
 
 /* The data of units, and the directions that these have for their optimizer. */
 struct inputs {
-    struct data data;
+    struct data *data;
     int K;
     bool vary; /* from unit to unit */
 };
 
 static int read_inputs(struct run *run, struct inputs *inputs, struct err *err) {
-    data_free(&inputs->data);
-    TRY(config_data(&run->config, &run->params, &inputs->data, err));
-    TRY(config_coordinates(&run->config, &inputs->data, &run->inputs, err));
+    data_free(inputs->data);
+    TRY(config_data(&run->config, &run->params, inputs->data, err));
+    TRY(config_coordinates(&run->config, inputs->data, &run->inputs, err));
     inputs->K = run->inputs.K + run->inputs.test_directions;
     return CODE_OK;
 }
@@ -227,17 +230,17 @@ static int check_unit(const struct units *units, size_t point, int column, struc
                       struct run *run, json_t *names, struct uses *uses, struct err *err) {
     TRY(units_read(units, point, column, run, err));
     TRY(add_uses(uses, &run->params, err));
-    if (!inputs->data.P || inputs->vary) {
+    if (!inputs->data->P || inputs->vary) {
         TRY(read_inputs(run, inputs, err));
         run_free(run); /* config_data records absolute paths, which are not what was given */
         *run = (struct run){0};
         TRY(units_read(units, point, column, run, err));
     }
     run->config.network.parameterization = run->config.network.parameterizations.value[0];
-    config_shape(&run->config, &inputs->data);
+    config_shape(&run->config, inputs->data);
     sites_begin(&run->config, inputs->K);
     TRY(config_check(&run->config, &run->params, inputs->K, err));
-    return name_unit(names, run, &inputs->data, err);
+    return name_unit(names, run, inputs->data, err);
 }
 
 /* Whether the points vary the optimizer, or a key of the data. */
@@ -245,35 +248,30 @@ static bool inputs_vary(const struct units *units) {
     size_t k;
     json_t *word;
     bool vary = is_varied(units, "training", "optimizer");
-    json_array_foreach(json_array_get(units->points, 0), k, word) vary |=
-        !strncmp(units_text(word), "--data.", strlen("--data."));
+    json_array_foreach (json_array_get(units->points, 0), k, word)
+        vary |= !strncmp(units_text(word), "--data.", strlen("--data."));
     return vary;
 }
 
 int units_check(const struct units *units, json_t *reply, struct err *err) {
-    struct inputs inputs = {.vary = inputs_vary(units)};
-    struct uses uses = {0};
-    struct run run = {0};
+    FREED(data_free) struct data data = {0};
+    struct inputs inputs = {.data = &data, .vary = inputs_vary(units)};
+    FREED(uses_free) struct uses uses = {0};
+    FREED(run_free) struct run run = {0};
     char note[TEXT_NOTE] = "";
     size_t points = json_array_size(units->points);
-    int code, columns = units->widths.count + units->limit;
+    int columns = units->widths.count + units->limit;
     json_t *names = json_array();
-    DO(units_put(reply, "hash", names, err));
+    TRY(units_put(reply, "hash", names, err));
     for (size_t unit = 0; unit < points * (size_t)columns; unit++) {
         run_free(&run);
         run = (struct run){0};
-        code = check_unit(units, unit / (size_t)columns, (int)(unit % (size_t)columns), &inputs,
-                          &run, names, &uses, err);
+        int code = check_unit(units, unit / (size_t)columns, (int)(unit % (size_t)columns), &inputs,
+                              &run, names, &uses, err);
         if (code)
             json_object_set_new(reply, "unit", json_integer((json_int_t)unit));
-        DO(code);
+        TRY(code);
     }
-    DO(judge_uses(units, &run.params, &uses, note, err));
-    DO(units_put(reply, "note", json_string(note), err));
-done:
-    run_free(&run);
-    free(uses.left);
-    free(uses.kept);
-    data_free(&inputs.data);
-    return code;
+    TRY(judge_uses(units, &run.params, &uses, note, err));
+    return units_put(reply, "note", json_string(note), err);
 }

@@ -172,13 +172,9 @@ WRAP(void *, realloc, (void *old, size_t size), (old, size), "alloc", ENOMEM, NU
 WRAP(char *, strdup, (const char *text), (text), "alloc", ENOMEM, NULL)
 
 /* One more element of a list, whose memory grows where it doubles alone. */
-static void *no_element(struct err *err) {
-    err_set(err, CODE_SYSTEM, "out of memory: a list");
-    return NULL;
-}
-
-WRAP(void *, base_grow, (void *list, int *count, size_t size, struct err *err),
-     (list, count, size, err), "alloc", ENOMEM, no_element(err))
+WRAP(int, base_grow, (void *added, void *list, int *count, size_t size, struct err *err),
+     (added, list, count, size, err), "alloc", ENOMEM,
+     err_set(err, CODE_SYSTEM, "out of memory: a list"))
 
 /* A stream into memory, or a file that is written, which loses what it has not handed on yet. */
 static struct {

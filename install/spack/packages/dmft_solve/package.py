@@ -25,9 +25,8 @@ class DmftSolve(MakefilePackage):
     depends_on("netlib-lapack+lapacke~external-blas")
     depends_on("gsl@2:")
     depends_on("hdf5@1.10:+hl~mpi")
-    depends_on("inih@53:")
     depends_on("lua@5.4:+pcfile")
-    depends_on("jansson@2.8:")
+    depends_on("jansson@2.9:")
     depends_on("cuda@12:", when="+cuda")
     depends_on("mpi", when="+mpi")
 
@@ -41,7 +40,7 @@ class DmftSolve(MakefilePackage):
     def options(self):
         """Words of every call of make."""
         words = [f"PREFIX={self.prefix}",
-                 "PKG=openblas lapacke gsl hdf5 inih lua jansson"]
+                 "PKG=openblas lapacke gsl hdf5 lua jansson"]
         words += ["CUDA=1", f"CUDA_HOME={self.spec['cuda'].prefix}"] if "+cuda" in self.spec else []
         return words + (["MPI=1"] if "+mpi" in self.spec else [])
 
