@@ -1,79 +1,37 @@
 """Refusals of what is found after a module has been read name the line that it is about."""
 import inspect
+import os
 
 import dmft
 import dmft.torch
 import modules
 import pytest
+import refused
 import torch
+from refused import Two
 from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
 
 
-class Two(nn.Module):
-    """Two layers, with `middle` between them."""
-
-    def __init__(self, N, middle=lambda module, h: h):
-        super().__init__()
-        self.read, self.second = nn.Linear(modules.NUMBERS, N), nn.Linear(N, N)
-        self.head, self.middle = nn.Linear(N, 1, bias=False), middle
-        self.register_buffer("count", torch.ones(()))
-
-    def forward(self, x):
-        h = self.read(x)
-        return self.head(torch.tanh(self.second(self.middle(self, h))))[:, 0]
-
-
-def doubled(module, h):
-    h.data.mul_(2)
-    return h
-
-
-def hooked(module, h):
-    if h.requires_grad:
-        h.register_hook(lambda g: 2 * g)
-    return h
-
-
-def written(module, h):
-    h = h * module.count
-    with torch.no_grad():
-        module.count.add_(1)
-    return h
-
-
-def counted(module, h):
-    h = h * module.count.clone()
-    with torch.no_grad():
-        module.count.add_(1)
-    return h
-
-
-def number(module, h):
-    size = h.square().mean().item()
-    h = h + 1
-    return h * size
-
-
-def drawn(module, h):
-    return h * torch.bernoulli(torch.sigmoid(h), p=0.5)
-
-
-def line_of(function, words: str) -> str:
+def line_of(function, words: str = "# here") -> str:
+    """The one line of a function that has these words."""
     lines, first = inspect.getsourcelines(function)
     (k,) = [k for k, line in enumerate(lines) if words in line]
-    return f"test_lines.py:{first + k}"
+    return f"{os.path.basename(inspect.getsourcefile(function))}:{first + k}"
 
 
-@pytest.mark.parametrize("middle, words, said", [
-    (doubled, "mul_", "holds gradients back"), (written, "add_", "modified by an in"),
-    (hooked, "register_hook", "holds gradients back"), (counted, "add_", "earlier calls"),
-    (number, "item", "no power of the width"), (drawn, "bernoulli", "no gradient")])
-def test_the_line_is_that_of_the_cause(middle, words, said):
-    with pytest.raises(dmft.InputError, match=said) as error:
-        dmft.torch.import_module(lambda N: Two(N, middle), modules.numbers(), (16, 32))
-    assert line_of(middle, words) in str(error.value), error.value
+@pytest.mark.parametrize("middle", [*refused.NUMBERS_IN, *refused.LETTERS_IN],
+                         ids=lambda middle: middle.__name__)
+def test_a_refusal_is_a_sentence_with_its_line_and_what_to_do(middle):
+    letters = middle in refused.LETTERS_IN
+    said, mend = (refused.LETTERS_IN if letters else refused.NUMBERS_IN)[middle]
+    example = modules.letters() if letters else modules.numbers()
+    with pytest.raises(dmft.InputError) as error:
+        dmft.torch.import_module(lambda N: Two(N, middle, letters), example, (16, 32))
+    sentence = str(error.value)
+    assert said in sentence and mend in sentence and line_of(middle) in sentence, sentence
+    assert "\n" not in sentence and "network.lua" not in sentence, sentence
 
 
 class Shared(nn.Module):
@@ -93,6 +51,65 @@ def test_a_parameter_of_several_matrices_has_its_lines():
         dmft.torch.import_module(Shared, modules.numbers(), (16, 32))
     for words in ("self.read(x)", "h @ self"):
         assert line_of(Shared, words) in str(error.value), error.value
+
+
+def twice(gradient):
+    return 2 * gradient
+
+
+@pytest.mark.parametrize("word", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_of_a_parameter_is_refused(word):
+    """It would act on the gradients of both sides that are compared."""
+    def build(N):
+        module = Two(N)
+        getattr(module.second.weight, word)(twice)
+        return module
+    with pytest.raises(dmft.InputError, match="second.weight has a hook .* scale the lr") as error:
+        dmft.torch.import_module(build, modules.numbers(), (16, 32))
+    assert line_of(twice, "def twice") in str(error.value)
+
+
+class OneSided(Two):
+    """The whole is computed without a gradient."""
+
+    @torch.no_grad()
+    def forward(self, x):
+        h = self.read(x)
+        return self.head(torch.tanh(h))[:, 0]
+
+
+def test_a_module_without_gradients_is_told_to_have_them():
+    with pytest.raises(dmft.InputError, match="let the forward pass run with gradients") as error:
+        dmft.torch.import_module(OneSided, modules.numbers(), (16, 32))
+    assert line_of(OneSided, "return self.head") in str(error.value)
+
+
+# {what an optimizer is told: (the optimizers of a module, the line of which function or module)}
+TOLD = {
+    "second.weight is in 2 of the optimizers.*give it to one": (lambda m: [
+        torch.optim.SGD(m.parameters(), 0.1), torch.optim.SGD([m.second.weight], 0.1)], Two),
+    "read.weight decays by 0 at N = 16 .*give it one weight_decay": (lambda m: torch.optim.AdamW(
+        m.parameters(), 0.1, weight_decay=0.5 if m.N > 16 else 0), Two),
+    "Adagrad is not known here; SGD": (lambda m: torch.optim.Adagrad(m.parameters()), None),
+    "Adam with amsgrad .* leave it out": (
+        lambda m: torch.optim.Adam(m.parameters(), amsgrad=True), None),
+    "differ in betas.* give them one": (lambda m: torch.optim.Adam(
+        [{"params": [m.read.weight], "betas": (0.5, 0.9)}, {"params": [m.head.weight]}]), None),
+    "gives a int; it must give an optimizer": (lambda m: 3, None),
+    "ends with AttributeError.*; let it be a function of the module": (
+        lambda m: torch.optim.Adam(m.weights()), None)}
+
+
+@pytest.mark.parametrize("words", TOLD)
+def test_what_an_optimizer_is_told_has_a_line(words):
+    mine = dmft.torch.import_module(Two, modules.numbers(), (16, 32))
+    optimizer, what = TOLD[words]
+    with pytest.raises(dmft.InputError, match=words) as error:
+        mine.as_trained(optimizer)
+    first = inspect.getsourcelines(optimizer)[1]
+    ours = [f"test_lines.py:{first + k}:" for k in range(3)]
+    assert line_of(Two, "self.read(x)" if "read" in words else "self.second(") in str(error.value) \
+        if what else any(line in str(error.value) for line in ours), error.value
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")

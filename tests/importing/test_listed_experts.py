@@ -84,6 +84,15 @@ class Listed(nn.Module):
                 mixed[rows] += expert(x[rows]) * weights[rows, slot, None]
         return mixed
 
+    def walked(self, x, logits):
+        gates = logits.softmax(-1)
+        return sum(gates[:, int(e), None] * one(x) for e, one in self.experts.named_children())
+
+    def found(self, x, logits):
+        experts = [one for one in self.experts.modules() if isinstance(one, Expert)]
+        gates = logits.softmax(-1)
+        return sum(gates[:, e, None] * one(x) for e, one in enumerate(experts))
+
     def masked(self, x, logits):
         values, index = logits.topk(2)
         weights, mixed = values.softmax(-1), torch.zeros_like(x)
@@ -118,7 +127,7 @@ class Stacked(Listed):
         return self.outlet(x + self.shared(x) + mixed)[:, 0]
 
 
-FORMS = ("soft", "stack", "chosen", "where", "index_add", "counted", "masked")
+FORMS = ("soft", "stack", "chosen", "where", "index_add", "counted", "walked", "found", "masked")
 
 
 def plan_of(kind, form="index_add", word="mssp"):
@@ -133,6 +142,7 @@ def test_outputs_and_gradients_are_those_of_the_module_at_a_third_size(form, bia
     assert mine._builds.others(mine._builds.third()) == [24, 12]
     assert mine.difference < 1e-10
     assert {"experts.*.up.weight", "router.weight"} <= set(mine.differences)
+    assert mine.unused == []
 
 
 def numbers_of(plan):

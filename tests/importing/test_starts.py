@@ -94,7 +94,7 @@ def test_what_is_frozen_stays():
 def test_a_parameter_of_two_optimizers_is_refused():
     mine = dmft.torch.import_module(lambda N: Scaled(N, lambda N: torch.ones(N)),
                                     modules.numbers(), (16, 32))
-    with pytest.raises(dmft.InputError, match=r"shape \[16, 16\] is in 2 of the optimizers"):
+    with pytest.raises(dmft.InputError, match="second.weight is in 2 of the optimizers"):
         mine.as_trained(lambda m: [descent(m), torch.optim.SGD([m.second.weight], 0.1)])
 
 

@@ -231,7 +231,7 @@ REFUSED = {
     "apply_": (lambda m, x: x * x.detach().clone().apply_(abs), "apply_: .* operations of torch"),
     "pickled": (lambda m, x: x * copy.deepcopy(x.detach()), "__deepcopy__: "),
     "number": (lambda m, x: m.q(x) / float(x.square().mean()),
-               "let it be a tensor"),
+               "a tensor where it is computed from data"),
     "capacity": (capped, "up to a capacity"),
     "hard": (lambda m, x: x * (m.q(x) > 0),
              "choose by topk"),

@@ -6,14 +6,16 @@ import contextlib
 import dataclasses
 import math
 import re
+import warnings
 
 import numpy as np
 import torch
 
-from dmft.errors import InputError
+from dmft.errors import InputError, NoteWarning
 from dmft.power import slope
 from dmft.torch.inputs import Data
-from dmft.torch.several import call_for_optimizer, several
+from dmft.torch.several import FORM, call_for_optimizer, several
+from dmft.torch.strangers import HALF, TAKES, called
 from dmft.torch.watching import (Watched, first_tensor, mean_square, outputs, run_model,
                                  same_tokens)
 
@@ -138,9 +140,18 @@ class _ByModule:
         self._build, self._N = build, N
 
     def model(self, seed: int):
-        """The one of this seed."""
+        """The one of this seed, in single precision if it has less."""
         torch.manual_seed(seed)
-        return self._build(self._N)
+        model = called(f"build({self._N})", "give other widths", self._build, self._N)
+        if not isinstance(model, torch.nn.Module):
+            raise InputError(f"build({self._N}) gives a {type(model).__name__}, which is no "
+                             "torch.nn.Module; let it return the module")
+        if halves := {one.dtype for one in model.parameters()} & set(HALF):
+            warnings.warn(f"the module has numbers of {halves.pop()}, and is computed in single "
+                          "precision, so that round-off is no part of what is seen", NoteWarning,
+                          stacklevel=4)
+            model = model.float()
+        return model
 
     def begin(self, model, X):
         """What is seen at the start."""
@@ -157,10 +168,22 @@ class _ByModule:
                            for name in given_first if name in given_last}
 
 
+def _of_type(given, dtype):
+    """Inputs or targets with all floats in this precision."""
+    if isinstance(given, dict):
+        return {name: _of_type(one, dtype) for name, one in given.items()}
+    if type(given) in (list, tuple):
+        return type(given)(_of_type(one, dtype) for one in given)
+    return given.to(dtype) if torch.is_tensor(given) and given.is_floating_point() else given
+
+
 def _measure(watcher, seed: int, data: Data, optimizer, loss, steps: int) -> tuple[dict, bool]:
     """Mean squares of one model, trained, and whether it has diverged; what is not finite any more
     is then infinite."""
     model = watcher.model(seed)
+    types = {one.dtype for one in model.parameters() if one.is_floating_point()}
+    if len(types) == 1:
+        data = Data(*(_of_type(one, *types) for one in (data.X, data.y)))
     f0 = watcher.begin(model, data.X)
     made, losses = several(call_for_optimizer(optimizer, model)), []
     with watcher.within():
@@ -183,20 +206,21 @@ def _measure(watcher, seed: int, data: Data, optimizer, loss, steps: int) -> tup
     return found, diverged
 
 
-def _watchers(build, widths, data: Data, size: str, example) -> tuple[list, Data]:
-    """One for each width, and the data in the precision of their models."""
+def _watchers(build, widths, data: Data, size: str, example) -> list:
+    """One for each width."""
     if example is not None:
         from dmft.torch import import_module
         build = import_module(build, example)
     if not hasattr(build, "as_trained"):
-        return [_ByModule(build, N) for N in widths], data
+        if not callable(build) or isinstance(build, torch.nn.Module):
+            raise InputError(f"build is a {type(build).__name__}; it must be a function of the "
+                             "width that makes the module")
+        return [_ByModule(build, N) for N in widths]
     from dmft.torch.importing.coordinates import ByTensor
     if not torch.is_tensor(data.X):
         raise InputError(f"data: X is a {type(data.X).__name__}, and an import has one tensor of "
                          "inputs")
-    X, y = (one.double() if torch.is_tensor(one) and one.is_floating_point() else one
-            for one in (data.X, data.y))
-    return [ByTensor(build, size, N) for N in widths], Data(X, y)
+    return [ByTensor(build, size, N) for N in widths]
 
 
 class _Sums:
@@ -298,15 +322,22 @@ def coordinate_check(build, widths, data, *, optimizers: dict | None = None, los
     data = _pair(data)
     optimizers = optimizers or {"adam": lambda model: torch.optim.Adam(model.parameters(), 1e-3),
                                 "sgd": lambda model: torch.optim.SGD(model.parameters(), 0.1)}
+    if not isinstance(optimizers, dict):
+        raise InputError(f"optimizers: must be {{a name: {FORM}}}")
+    if not isinstance(widths, (list, tuple)) or not all(
+            isinstance(N, int) and N > 0 for N in widths) or not widths:
+        raise InputError(f"widths: {widths!r}; must be a list of whole numbers, as [64, 256]")
     widths = list(widths)
-    watchers, data = _watchers(build, widths, data, size, example)
+    watchers = _watchers(build, widths, data, size, example)
     rms, left_out, diverged = {}, {}, {}
     for name, optimizer in optimizers.items():
         sums, wide = _Sums(widths, size), {}
         for k, watcher in enumerate(watchers):
             for seed in range(seeds):
                 with torch.random.fork_rng(devices=[]):
-                    found, diverges = _measure(watcher, seed, data, optimizer, loss, steps)
+                    found, diverges = called(
+                        f"coordinate_check: the module at {_at(size)}{widths[k]}", TAKES, _measure,
+                        watcher, seed, data, optimizer, loss, steps)
                 sums.add(k, found)
                 wide |= {widths[k]: None} if diverges else {}
         rms[name], left = sums.result()

@@ -14,6 +14,7 @@ import torch
 
 from dmft.errors import InputError
 from dmft.torch.several import Several, call_for_optimizer, several
+from dmft.torch.strangers import said_of
 
 ALIKE = 0.1   # of a ratio of steps that should be one, or two
 EXACT = 1e-3  # of the share that decay takes
@@ -76,8 +77,9 @@ def _step(model, optimizer, size: float, decays: bool) -> dict[str, tuple]:
             made.step()
     except Exception as error:
         raise InputError(f"optimizer: how far {names} moves parameters cannot be told, since a "
-                         f"step of gradients of given size ends with {type(error).__name__}: "
-                         f"{error}") from error
+                         "step of gradients of given size ends with "
+                         + said_of(error, "take one whose step() needs gradients alone")
+                         ) from error
     return {name: (before[name], V.detach()) for name, V in model.named_parameters()}
 
 

@@ -20,11 +20,12 @@ from dmft.errors import InputError, NoteWarning
 from dmft.torch.importing.builds import Builds
 from dmft.torch.importing.facts import facts, other_fact
 from dmft.torch.importing.result import example_of
-from dmft.torch.importing.record import run, said_of
+from dmft.torch.importing.record import run
 from dmft.torch.plan_counts import Uneven, numbers
 from dmft.torch.plan_laws import Planner, small_sizes
 from dmft.torch.plan_sizes import ROUND_OFF, listed
 from dmft.torch.plans import Plan, index_in
+from dmft.torch.strangers import said_of
 
 # The numbers of experts and blocks that are tried, until those chosen are fewer than all, and by
 # how much they may differ: groups of experts, and blocks of which every other one is of a kind.
@@ -230,10 +231,11 @@ def counted_content(build, example, base, counts, word, widths, more) -> dict:
     def made():
         planners = [Planner(few.build_at(k), example, base, widths, more, compare=not k)
                     for k in (0, 1)]
-        for planner in planners:
-            planner.measure()
-        content, other = (Assembly(planner, word).content for planner in planners)
-        return _Family(few, planners[0], content, other).content
+        with planners[0].lines.named():
+            for planner in planners:
+                planner.measure()
+            content, other = (Assembly(planner, word).content for planner in planners)
+            return _Family(few, planners[0], content, other).content
     return few.first(made)
 
 

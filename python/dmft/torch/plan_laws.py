@@ -150,11 +150,13 @@ class Planner:
             one.imported.move(places)
             self._collect(one.imported)
         pairs, shallow = imports[0]
+        self.lines = shallow.imported.lines
         for size, patterns in self.counts.items():
             names = [name for name in self._names(self.small) if pattern_of(name) in patterns]
             deep = self._imported(pairs, counts | {size: 2 * self.small[size]})
-            self.deep[size], self.branches[size] = powers(shallow, deep, names, size,
-                                                          self._why.get(size))
+            with self.lines.named():
+                self.deep[size], self.branches[size] = powers(shallow, deep, names, size,
+                                                              self._why.get(size))
 
     def numbers(self) -> dict:
         """How many parameters of each kind there are (plan_counts.numbers)."""
@@ -287,7 +289,8 @@ class Planner:
         grown = {size for shape in self.shape_laws.values() for _, law in shape for size in law}
         for size in self.growing:
             if size not in grown:
-                raise InputError(f"{size}: no parameter of the module grows with it")
+                raise InputError(f"{size}: no parameter of the module grows with it; leave it out "
+                                 "of base, or let build use it")
 
     @staticmethod
     def _dimension(points, lengths):

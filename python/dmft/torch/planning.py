@@ -210,8 +210,9 @@ def plan(build, example, base, parameterization="mssp", *, widths=None, counts=N
     build, base, counts = _spread(build, base, counts)
     if counts is None:
         planner = Planner(build, example, base, widths, more)
-        planner.measure()
-        found = Plan(Assembly(planner, parameterization).content)
+        with planner.lines.named():
+            planner.measure()
+            found = Plan(Assembly(planner, parameterization).content)
     else:
         found = Plan(counted_content(build, example, base, counts, parameterization, widths, more))
     for note in found.notes:

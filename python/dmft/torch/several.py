@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 from dmft.errors import InputError
+from dmft.torch.strangers import called
+
+FORM = "a function of the module, as lambda model: torch.optim.Adam(model.parameters())"
 
 
 class Several:
@@ -29,14 +32,10 @@ class Several:
 def call_for_optimizer(optimizer, model):
     """What a user's function of the module gives; InputError where it breaks down, as one that
     takes the parameters does."""
-    try:
-        return optimizer(model)
-    except InputError:
-        raise
-    except Exception as error:          # of a stranger's code
-        why = (str(error).splitlines() or [""])[0]
-        raise InputError("optimizer: the function of the module that gives it ends with "
-                         f"{type(error).__name__}: {why}") from error
+    if not callable(optimizer):
+        raise InputError(f"optimizer: {optimizer!r:.40}; must be {FORM}")
+    return called("optimizer: the function of the module that gives it", f"let it be {FORM}",
+                  optimizer, model)
 
 
 def several(given) -> Several:

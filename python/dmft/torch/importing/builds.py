@@ -8,6 +8,7 @@ from dmft.torch.importing.experts import lists_of, stacked
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.record import InDouble, doubles
 from dmft.torch.plan_sizes import pattern_of
+from dmft.torch.strangers import place_of, said_of
 
 MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
 
@@ -65,8 +66,8 @@ class Builds:
         except InputError:
             raise
         except Exception as error:      # of a stranger's code
-            raise InputError(f"build({N}) failed: {type(error).__name__}: {error}; give other "
-                             "widths=") from error
+            why = said_of(error, "give other widths=")
+            raise InputError(f"build({N}) failed: {why}") from error
         if not isinstance(module, torch.nn.Module):
             raise InputError(f"build({N}) gives a {type(module).__name__}, which is no "
                              "torch.nn.Module")
@@ -88,6 +89,12 @@ class Builds:
         if unknown:
             raise InputError(f"ignore: the module has no parameter {unknown[0]}; there are "
                              + " ".join(parameters))
+        for name, one in parameters.items():
+            for hooks in (one._backward_hooks, one._post_accumulate_grad_hooks):
+                for hook in (hooks or {}).values():
+                    raise InputError(f"{name} has a hook of its gradient, which a program does not "
+                                     "have; leave it out, or scale the lr of the parameter"
+                                     + place_of(hook))
         for name, one in [*parameters.items(), *module.named_buffers()]:
             if one.device.type != "cpu":
                 raise InputError(f"{name} is on {one.device}; build the module on the processor, "

@@ -3,11 +3,13 @@ parameters.
 
 The names of these are those of the list's with * for the number, `experts.*.up.weight`. The module
 itself computes as before: its list takes the matrices of an expert out of them when it is asked for
-it, and merging.py makes one branch of those of all experts.
+it, and merging.py makes one branch of those of all experts. While the module runs (`as_lists`) the
+list has its members also where it is walked through, as by named_children.
 """
 from __future__ import annotations
 
 import collections
+import contextlib
 
 import torch
 from torch import nn
@@ -29,11 +31,32 @@ class _Tree(nn.Module):
                                           in tensors.items() if name.startswith(first + ".")}))
 
 
+_runs = [False]                         # whether a module is being run
+
+
+@contextlib.contextmanager
+def as_lists():
+    """Within it all that is stacked has its members one by one, as the module is written for."""
+    before, _runs[0] = _runs[0], True
+    try:
+        yield
+    finally:
+        _runs[0] = before
+
+
 class Stacked(nn.ModuleList):
     """A list of modules whose parameters are one tensor for all of them."""
 
+    @property
+    def _modules(self) -> dict:
+        return dict(zip(map(str, range(len(self))), self)) if _runs[0] else \
+            self.__dict__["_modules"]
+
+    def __getattr__(self, name: str):
+        return self[int(name)] if _runs[0] and name.isdigit() else super().__getattr__(name)
+
     def _expert(self, e: int):
-        of = dict(self._modules["*"].named_parameters())
+        of = dict(self.__dict__["_modules"]["*"].named_parameters())
         for name, (part, key) in self.__dict__["places"][e].items():
             part._parameters[key] = of[name][e]
         return self.__dict__["experts"][e]
@@ -58,9 +81,14 @@ class Stacked(nn.ModuleList):
 class StackedTensors(nn.ParameterList):
     """A list of parameters that are one tensor."""
 
+    @property
+    def _parameters(self) -> dict:
+        return dict(zip(map(str, range(len(self))), self)) if _runs[0] else \
+            self.__dict__["_parameters"]
+
     def __getitem__(self, which):
         every = range(len(self))[which]
-        tensor = self._parameters["*"]
+        tensor = self.__dict__["_parameters"]["*"]
         return tensor[every] if isinstance(every, int) else [tensor[e] for e in every]
 
 

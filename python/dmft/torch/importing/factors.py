@@ -109,6 +109,12 @@ class Factors:
         self.left = list(dict.fromkeys(left for left in self._all_left() if self._grows(
             left.values, widths)))
 
+    def odd(self, otherwise: Left) -> Left:
+        """A factor that is no power of the width, of those that were moved."""
+        return next((Left(one.place, one.data) for one in ordered(self._roots)
+                     if one.operation == "times" and power_of(one.data, self._widths) is None),
+                    otherwise)
+
     def with_sums(self, sums) -> list[Left]:
         """`left`, and sums over sites that an embedding has in the place of means, each together
         with a factor in front of it."""

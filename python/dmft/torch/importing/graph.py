@@ -1,7 +1,11 @@
 """Walks through expressions, and words for them and for names."""
 from __future__ import annotations
 
+import re
+
 from dmft.torch.importing.expressions import Expression
+
+LONGEST = 23                            # letters of the name of a matrix
 
 
 def ordered(roots, known=()) -> list[Expression]:
@@ -38,11 +42,26 @@ def said(one: Expression) -> str:
     return f"{name} of {'rows' if one.is_rows else 'numbers'}".replace("_", " ")
 
 
-def short(word: str) -> str:
-    """A word of a parameter's name."""
+def _short(word: str) -> str:
     known = {"layers": "l", "model": "", "transformer": "", "experts": "e", "weight": "",
              "mlp": "m", "attn": "a", "self": "", "proj": "p"}
     return known.get(word, word)
+
+
+def name_of(parameter: str) -> str:
+    """The name of a matrix that is this parameter, in few letters."""
+    words = [_short(word) for word in re.split(r"[._*]+", parameter.removesuffix(".weight"))
+             if word != "weight"]
+    words = [word for word in words if word] or ["W"]
+    text = "_".join(words)
+    while len(text) > LONGEST - 4 and len(words) > 1:
+        longest = max(range(len(words)), key=lambda k: len(words[k]))
+        if len(words[longest]) == 1:
+            words.pop(0)
+        else:
+            words[longest] = words[longest][:-1]
+        text = "_".join(words)
+    return text if text[0].isalpha() else "W" + text
 
 
 def reads_and_writes(roots) -> set[int]:

@@ -8,8 +8,10 @@ import math
 import torch
 
 from dmft.errors import InputError
-from dmft.torch.importing.record import InDouble, call, said_of
+from dmft.torch.importing.merging import merged
+from dmft.torch.importing.record import InDouble, call, run, tensors
 from dmft.torch.operations import Evaluation
+from dmft.torch.strangers import said_of
 
 
 def fresh(example: torch.Tensor, seed: int) -> torch.Tensor:
@@ -24,6 +26,7 @@ def fresh(example: torch.Tensor, seed: int) -> torch.Tensor:
     return letters[torch.randint(len(letters), (count, *example.shape[1:]), generator=generator)]
 
 
+AGREES = 1e-8                           # round-off of some hundred operations
 # What is compared beside outputs, terms of the loss and gradients.
 OTHER = "the output at other weights and inputs"
 AGAIN = "the output of the same inputs in a second call"
@@ -81,7 +84,8 @@ def _call(module, x, *given):
     except Exception as error:          # of a stranger's code
         raise InputError("the module runs on the example and not on inputs that it is compared "
                          f"on, {list(x.shape)} of either sign or other tokens: "
-                         + said_of(error)) from error
+                         + said_of(error, "let it take any number of them, of any values")
+                         ) from error
 
 
 def _gradients(one, parameters, lines):
@@ -155,7 +159,33 @@ def _on_others(found, module, wanted, more, net, mine, x) -> dict[str, float]:
             seen = theirs.isfinite()        # what is positive at the start may now be negative
             if seen.any():
                 several.append(relative(ours[seen], theirs[seen]))
+                if several[-1] > AGREES:
+                    mine.ways |= _other_way(mine, one, z)
+    if not found["output"] <= AGREES:
+        mine.ways |= _other_way(mine, module, x)
     return found | {OTHER: max(several, default=math.nan)}
+
+
+def _other_way(mine, module, x) -> dict[str, None]:
+    """The line at which a module computes something else than it did on the example, or what is
+    not finite."""
+    try:
+        with torch.enable_grad():
+            steps = merged(run(module, x, mine.output)).steps
+    except Exception:                   # of a stranger's code, which is no reason of what differs
+        return {}
+    before = mine.lines.steps
+    for one, (operation, _) in zip(steps, before):
+        if one.operation != operation or not all(
+                map(_is_finite, tensors(one.results))) and all(
+                    map(_is_finite, tensors([one.arguments, *one.options.values()]))):
+            return {one.place: None}
+    longer = [one.place for one in steps[len(before):]] + [at for _, at in before[len(steps):]]
+    return dict.fromkeys(longer[:1])
+
+
+def _is_finite(one: torch.Tensor) -> bool:
+    return not one.is_floating_point() or bool(one.isfinite().all())
 
 
 def worst_of(found: dict[str, float]) -> str:
@@ -183,25 +213,47 @@ def same_buffers(module, built) -> None:
                          "it in build, or make it a parameter")
 
 
-def refused(worst: str, value: float, lines) -> InputError:
-    """The sentence that says what of a network is not the module; lines: those of it (lines.py)."""
-    what = worst if worst in ("output", "terms of the loss", OTHER, AGAIN) else \
-        f"the gradient of {worst}{lines.of(worst)}"
+def refused(found: dict[str, float], lines, ways) -> InputError:
+    """The sentence that says what of a network is not the module, of all that was found; lines:
+    those of the module (lines.py), ways: those at which it computes something else."""
+    worst = worst_of(found)
+    later = [key for key in found if found[key] > AGREES and key in lines.parameters]
+    if found["output"] > AGREES and not math.isnan(found[worst]):
+        worst = "output"                # gradients differ, too, where outputs do
+    elif worst in later:
+        worst = lines.last(later)       # whose gradient is computed first
+    if found[AGAIN] > AGREES:
+        worst = AGAIN                   # by which all else differs, too
+    value, what = found[worst], worst
+    if worst in lines.parameters:
+        what = f"the gradient of {worst}{lines.of(worst)}"
     if math.isnan(value):
+        where = f" ({'; '.join(ways)})" if ways else ""
         return InputError(f"whether the network is the module cannot be told: {what} is not "
-                          "finite in the module itself, at a width and on inputs that were not "
-                          "traced (normal numbers of the size of the example's)")
+                          f"finite in the module itself{where}, at a width and on inputs that were "
+                          "not traced (normal numbers of the size of the example's); let it be "
+                          "finite for all inputs, as by an eps beneath a root or a division")
+    others = [one for one in later if one != worst]
+    first = f", the first one on the way back, before {lines.said(others)}" \
+        if worst in later and others else ""
     return InputError(f"the network is not the module: {what} differs by {value:.1e} of its "
-                      "largest value at a width and on inputs that were not traced; "
-                      + _why(worst, lines))
+                      f"largest value{first}, at a width and on inputs that were not traced; "
+                      + _why(worst, lines, ways))
 
 
-def _why(worst: str, lines) -> str:
+def _why(worst: str, lines, ways) -> str:
     if worst == AGAIN:
         return "it remembers earlier calls, as in a buffer that every call changes" \
             f"{lines.written}; let your loop change it behind a step, and not forward"
-    if worst in ("output", OTHER):
-        return "a branch on data, an expert that the example never chose, or a number that is no " \
-            "power of the width"
-    return "something holds gradients back, as detach, .data, padding_idx or a hook" \
-        f"{lines.held}, or shares a parameter"
+    if worst in lines.parameters:
+        return "something holds gradients back, as detach, .data, padding_idx or a hook" \
+            f"{lines.held}, or shares a parameter; take it out of the forward pass, or freeze " \
+            "the parameter by requires_grad = False"
+    what = "a branch on data, an expert that the example never chose, or a number that is no " \
+        f"power of the width{lines.decided or lines.taken}"
+    if ways:
+        what = f"it computes something else there ({'; '.join(list(ways)[:2])}), as by a branch " \
+            f"on data{lines.decided}"
+    return f"{what}; a program computes the same for all inputs: let build decide, weight both " \
+        "branches by a function of the input such as sigmoid, or give 24 or more rows for each " \
+        "expert"

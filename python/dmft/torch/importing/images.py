@@ -1,4 +1,5 @@
-"""Convolutions and pooling over the places of an image (`layout` says which are tokens)."""
+"""Convolutions and pooling over the places of an image (`layout` says which are tokens), and
+pooling along the tokens of a sequence."""
 from __future__ import annotations
 
 import functools
@@ -28,9 +29,20 @@ def _image(x: Tensor, h: int, w: int) -> Tensor:
 def _sizes(x: Tensor):
     kinds = [[axis.kind for axis in axes] for axes in x.dims[2:]]
     if len(x.dims) != 4 or [one[:1] for one in kinds] != [["row"], ["column"]]:
-        raise Gap("rows and columns of an image are wanted as its last two axes; give inputs "
-                  "[P, C, H, W], and turn none of them before a convolution or pooling")
+        raise Gap("the rows and columns of an image, or the tokens of a sequence, are wanted as "
+                  "the last axes; give inputs [P, C, H, W] and turn none of them, or pool x.mT of "
+                  "rows x of each token")
     return x.dims[2][0].size[0], x.dims[3][0].size[0], kinds[0][1:] != []
+
+
+def _opened(x: Tensor):
+    """(its rows [P, token, C], the two numbers of its places, whether each is a patch, what makes
+    it of its rows) of an image, or of a sequence [P, C, 1, n]."""
+    if len(x.dims) == 4 and is_of_tokens(x, 3) and not x.dims[2]:
+        return Tensor([x.dims[0], x.dims[3], x.dims[1]], x.cells), (1, count_of(x, 3)), False, \
+            lambda rows, *_: Tensor([rows.dims[0], rows.dims[2], (), rows.dims[1]], rows.cells)
+    *size, of_patches = _sizes(x)
+    return _flat(x), size, of_patches, _image
 
 
 def convolved(read, x: Tensor, weight: Tensor, bias, stride, padding, dilation, apart: bool):
@@ -63,17 +75,16 @@ def convolved(read, x: Tensor, weight: Tensor, bias, stride, padding, dilation, 
 
 @HANDLERS
 def avg_pool2d(read, x, kernel, stride=(), padding=0, ceil=False, count=True, divisor=None):
-    h, w, of_patches = _sizes(x)
+    rows, size, of_patches, back = _opened(x)
     pads = [padding] * 2 if isinstance(padding, int) else list(padding)
     if of_patches or ceil or divisor:
         raise Gap("a mean of places of a patch, or with ceil_mode or divisor_override; leave these "
                   "out, and let padding make whole windows")
     kernel = list(kernel) * (2 // len(kernel))
     stride = list(stride) * (2 // len(stride)) if stride else kernel
-    grids = [sum(windows(n, k, s, p, 1)) for n, k, s, p in zip((h, w), kernel, stride, pads * 2)]
+    grids = [sum(windows(n, k, s, p, 1)) for n, k, s, p in zip(size, kernel, stride, pads * 2)]
     grids = [one / (k if count else one.sum(1, keepdims=True)) for one, k in zip(grids, kernel)]
-    found = places_mixed(read, _flat(x), 1, np.kron(*grids))
-    return _image(found, len(grids[0]), len(grids[1]))
+    return back(places_mixed(read, rows, 1, np.kron(*grids)), *map(len, grids))
 
 
 def _within(parts):
@@ -89,8 +100,7 @@ def _within(parts):
 def max_pool2d(read, x, kernel, stride=(), padding=0, dilation=1, ceil=False):
     """The largest of the places of a window, each the larger of two after the other."""
     from dmft.torch.importing.cut_off import larger
-    line = is_of_tokens(x, 3) and not x.dims[2]         # of Conv1d, along the tokens
-    h, w, of_patches = (1, count_of(x, 3), False) if line else _sizes(x)
+    rows, size, of_patches, back = _opened(x)
     kernel, stride, padding, dilation = (
         [one] * 2 if isinstance(one, int) else list(one) * (2 // len(one) if len(one) else 1)
         for one in (kernel, stride or kernel, padding, dilation))
@@ -98,14 +108,13 @@ def max_pool2d(read, x, kernel, stride=(), padding=0, dilation=1, ceil=False):
         raise Gap("the largest of places of a patch, or with ceil_mode; leave it out, and let "
                   "padding make whole windows")
     grids = [_within(windows(n, k, s, p, d)) for n, k, s, p, d in zip(
-        (h, w), kernel, stride, padding, dilation)]
-    rows = Tensor([x.dims[0], x.dims[3], x.dims[1]], x.cells) if line else _flat(x)
+        size, kernel, stride, padding, dilation)]
     parts = [places_mixed(read, rows, 1, np.kron(a, b)) for a in grids[0] for b in grids[1]]
     found = functools.reduce(lambda one, two: read.pointwise(
         lambda a, b: larger(read.builder, a, b), one, two), parts)
-    made = Tensor([x.dims[0], x.dims[1], (), found.dims[1]], found.cells) if line else \
-        _image(found, len(grids[0][0]), len(grids[1][0]))
-    return [made, Missing(f"which of several places is the largest is used ({read.step[0].place})")]
+    made = back(found, len(grids[0][0]), len(grids[1][0]))
+    return [made, Missing("which of several places is the largest is used; let the module use the "
+                          f"largest itself ({read.step[0].place})")]
 
 
 @HANDLERS

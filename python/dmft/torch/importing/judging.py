@@ -13,7 +13,6 @@ from dmft.run import describe
 from dmft.torch import exponents
 from dmft.torch.importing import rates
 from dmft.torch.importing.experts import of_lists
-from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.laws import SIGMAS, is_simple, measured_power
 from dmft.torch.importing.optimizers import law_of
 from dmft.torch.inputs import ALONE
@@ -120,7 +119,7 @@ class Judge:
         found = {name: None if part.still else laws.get(name) for name in part.parameters}
         if len({law and law.by_entry for law in found.values()}) > 1:
             raise InputError(f"{', '.join(part.parameters)} are one matrix of the program, and are "
-                             "moved by different optimizers")
+                             "moved by different optimizers; give them to one")
         return next(iter(found.values()))
 
     def _side(self, laws, part) -> exponents.Side:
@@ -141,7 +140,7 @@ class Judge:
         optimizers = [several(call_for_optimizer(optimizer, module)) for module in self.his]
         law = law_of(optimizers[0])
         networks, own = self.networks(law.kind), self._own()
-        found = {part.name: [rates.of_user(*pair, self.imported.lines) for pair in zip(
+        found = {part.name: [rates.of_user(*pair) for pair in zip(
             optimizers, (part, part), self.parameters, own)] for part in self.imported.parts}
         for part in self.imported.parts:
             one, two = (owned.kind or "none" for owned in found[part.name])
@@ -235,9 +234,7 @@ class Judge:
         """Refuses a matrix whose parts are of several sizes."""
         if len({self._sizes(network, one.name) for one in parts}) > 1:
             (name,) = parts[0].parameters
-            place = next(one.place for one in ordered(self.imported.roots)
-                         if one.operation == "map" and one.data[0].parameter == name)
-            raise InputError(f"{name} ({place}): Muon moves it as one matrix, whose parts "
+            raise InputError(f"{name}: Muon moves it as one matrix, whose parts "
                              f"{' and '.join(one.name for one in parts)} are of several sizes, and "
                              "a program does so with parts of one size alone; build the module "
                              "with separate parameters, or give this one to the optimizer of the "
@@ -289,7 +286,8 @@ class Judge:
         if not all(shares):
             raise InputError(f"{', '.join(part.parameters)} decays by {both[0].decay:g} at N = "
                              f"{self.widths[0]} and by {both[1].decay:g} at {self.widths[1]}; "
-                             "what it decays by must be a power of the width")
+                             "what it decays by must be a power of the width: give it one "
+                             "weight_decay at all widths, or c N^p")
         return writer.number(shares)
 
 

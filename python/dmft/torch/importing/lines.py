@@ -1,11 +1,35 @@
 """Lines of a module, for refusals of what is found after it has been read."""
 from __future__ import annotations
 
+import contextlib
 import re
 
+from dmft.errors import InputError
+from dmft.torch.importing.advice import advised
 from dmft.torch.importing.record import Record, tensors
+from dmft.torch.plan_sizes import pattern_of
 
 MOST = 3                                # lines of one kind in a sentence
+LINE = re.compile(r"\.py:\d+")          # of a file
+OF_TEXT = re.compile(r"network\.lua:\d+: (.*); line \d+ of the generated text is .*, written at "
+                     r"(.*)", re.DOTALL)
+
+
+def at_line(sentence: str, place: str) -> str:
+    """A sentence with a line of the module behind it, unless it has one."""
+    known = LINE.search(sentence) or not LINE.search(place)
+    return sentence if known else f"{sentence} ({place})"
+
+
+def in_the_module(error: InputError) -> InputError:
+    """What dmft-solve refuses of the text of an import, said of the line of the module."""
+    found = OF_TEXT.match(str(error))
+    if not found or not LINE.search(found[2]):
+        return error
+    why = found[1]
+    if "one for all inputs" in why:
+        why += ", as a mean over a batch is; take it over what each input has itself, as LayerNorm"
+    return InputError(f"{advised(why)} ({found[2]})")
 
 
 class Lines:
@@ -14,18 +38,61 @@ class Lines:
 
     def __init__(self, record: Record):
         names = {id(one): name for name, one in record.parameters.items()}
+        self.parameters = list(names.values())
+        self.steps = [(step.operation, step.place) for step in record.steps]
         self._uses: dict[str, list[str]] = {}
+        self._last: dict[str, int] = {}         # the step that uses a parameter last
         self._operations: dict[str, list[str]] = {}
-        for step in record.steps:
+        for k, step in enumerate(record.steps):
             self._operations.setdefault(step.operation, []).append(step.place)
             for one in tensors([step.arguments, *step.options.values()]):
                 if id(one) in names:
                     self._uses.setdefault(names[id(one)], []).append(step.place)
+                    self._last[names[id(one)]] = k
         self._record = record
 
-    def of(self, parameter: str) -> str:
-        """Those that use a parameter, in brackets behind a blank, or nothing."""
-        return _in_brackets(self._uses.get(parameter, []))
+    def of(self, *parameters: str) -> str:
+        """Those that use parameters, in brackets behind a blank, or nothing."""
+        return _in_brackets([place for one in parameters for place in self._uses.get(one, [])])
+
+    def last(self, parameters) -> str:
+        """The one of these parameters that the module comes to last."""
+        return max(parameters, key=lambda one: self._last.get(one, -1))
+
+    @property
+    def end(self) -> str:
+        """The one that makes the output."""
+        return _in_brackets([place for _, place in self.steps if LINE.search(place)][-1:])
+
+    @staticmethod
+    def said(parameters) -> str:
+        """Names of parameters, a few of many."""
+        more = f" and {len(parameters) - MOST} more" if len(parameters) > MOST else ""
+        return ", ".join(parameters[:MOST]) + more
+
+    def of_named(self, sentence: str) -> str:
+        """Those that use the parameters, or parameters like these, that a sentence names: as its
+        first words, or by a name that is no word of English."""
+        first, *rest = re.findall(r"[\w.*]+", sentence.partition(";")[0])
+        words = {first, *(one for one in rest if re.search(r"[._\d]", one))}
+        return self.of(*(one for one in self.parameters if {one, pattern_of(one)} & words))
+
+    @contextlib.contextmanager
+    def named(self, otherwise: str = ""):
+        """Within it a refusal that has no line has those of the parameters that it names, or else
+        the one in brackets."""
+        try:
+            yield
+        except InputError as error:
+            if not LINE.search(str(error)):
+                error.sentence += self.of_named(error.sentence) or otherwise
+                error.args = (error.sentence,)
+            raise
+
+    @property
+    def decided(self) -> str:
+        """Those that make a decision of Python of what was computed."""
+        return _in_brackets(self._record.decided)
 
     @property
     def held(self) -> str:
@@ -45,9 +112,12 @@ class Lines:
     def without_gradient(self, reason: str) -> str:
         """Those of the operation that PyTorch names, as aten::NAME, or that change buffers."""
         name = re.search(r"aten::(\w+)", reason)
+        if "inplace" in reason:
+            return "; compute a new tensor there" + self.written
         if not name:
-            return self.written if "inplace" in reason else ""
-        return _in_brackets(self._operations.get(name[1]) or self._record.means)
+            return "; let the forward pass run with gradients" + self.end
+        return "; write it with operations that have one" + _in_brackets(
+            self._operations.get(name[1]) or self._record.means)
 
 
 def _in_brackets(places) -> str:

@@ -65,7 +65,8 @@ class Lists:
     def _number_of_token(self, one):
         """A constant of each token."""
         if any(a != b for a, b in one.data):
-            raise Gap("a constant of each token that goes with the width")
+            raise Gap("a constant of each token that goes with the width; let the "
+                      "constants be the same at every width, and multiply behind them")
         return self.network.sum(self._flags_of_places() * self._list(
             tuple(values[0] for values in one.data)))
 
@@ -102,7 +103,8 @@ class Lists:
         if table.operation == "of_token":
             laws = [self.number(values) for values in table.data]
             if not all(isinstance(law, float) for law in laws):
-                raise Gap("a constant of each token that goes with the width")
+                raise Gap("a constant of each token that goes with the width; let the "
+                          "constants be the same at every width, and multiply behind them")
             text = "({" + ", ".join(map(repr, laws)) + "})[s]" \
                 + " or 0" * (len(laws) < self.tokens)
         else:
@@ -119,7 +121,8 @@ class Lists:
         """Numbers that are computed one by one."""
         for argument in one.arguments:
             if argument.operation == "constant" and argument.data[0] != argument.data[1]:
-                raise Gap("a list of numbers of which one goes with the width")
+                raise Gap("a list of numbers of which one goes with the width; let the "
+                          "constants be the same at every width, and multiply behind them")
         return self.network.join(self._met(one))
 
     def _write_of_letter(self, one):

@@ -12,6 +12,7 @@ import torch
 
 from dmft.errors import InputError
 from dmft.torch.importing.experts import list_of
+from dmft.torch.importing.lines import at_line
 from dmft.torch.importing.random_numbers import is_random
 from dmft.torch.importing.record import Record, Step, tensors
 from dmft.torch.importing.together import NotAlike, Together, Value
@@ -78,7 +79,7 @@ class Merger(Together):
             with torch.no_grad(), self.recorder:
                 found = (self._stacked if step.operation in ("stack", "cat") else self._sum)(step)
         except NotAlike as error:
-            self.why = str(error)
+            self.why = at_line(str(error), step.place)
             return None
         old = step.results[0]
         if found.shape != old.shape or not torch.allclose(found, old, CLOSE, CLOSE):

@@ -67,7 +67,8 @@ def _shared(optimizers, key: str):
     found = [group.get(key) for one in optimizers for group in one.param_groups]
     if len(set(map(str, found))) > 1:
         raise InputError(f"groups of the optimizer differ in {key}: "
-                         + ", ".join(sorted(set(map(str, found)))) + "; a program has one for all")
+                         + ", ".join(sorted(set(map(str, found)))) + "; a program has one for all: "
+                         "give them one")
     return found[0]
 
 
@@ -79,7 +80,8 @@ def _refuse(optimizer) -> None:
     for group in optimizer.param_groups:
         for word in ("maximize", "amsgrad", "nesterov", "dampening"):
             if group.get(word) and (word != "nesterov" or kind is torch.optim.SGD):
-                raise InputError(f"{name} with {word} has no counterpart in a program")
+                raise InputError(f"{name} with {word} has no counterpart in a program; leave "
+                                 "it out")
         if kind in (torch.optim.SGD, torch.optim.Adam) and group["weight_decay"] \
                 and not group.get("decoupled_weight_decay"):
             raise InputError(f"weight_decay of {name} is added to the gradient, which a program "
@@ -95,7 +97,7 @@ def _refuse(optimizer) -> None:
                 STEPS, COEFFICIENTS):
             raise InputError(f"Muon with ns_steps = {group['ns_steps']} and ns_coefficients = "
                              f"{tuple(group['ns_coefficients'])}: a program has {STEPS} steps and "
-                             f"{COEFFICIENTS}")
+                             f"{COEFFICIENTS}; leave both out")
 
 
 def _keys_of(optimizers) -> tuple[dict, str]:
@@ -114,15 +116,15 @@ def _keys_of(optimizers) -> tuple[dict, str]:
             {"training.optimizer": "gd"}), kind
 
 
-def group_of(optimizers: Several, parameter) -> tuple[str, dict] | None:
+def group_of(optimizers: Several, parameter, name: str) -> tuple[str, dict] | None:
     """(how a parameter is moved, the group that it is in); under a schedule its rate is the first
     one."""
     found = [(kind_of(optimizer), group | {"lr": group.get("initial_lr", group["lr"])})
              for optimizer in optimizers.optimizers for group in optimizer.param_groups
              if any(one is parameter for one in group["params"])]
     if len(found) > 1:
-        raise InputError(f"a parameter of shape {list(parameter.shape)} is in {len(found)} of the "
-                         "optimizers, each of which moves it; give it to one of them")
+        raise InputError(f"{name} is in {len(found)} of the optimizers, each of which moves it; "
+                         "give it to one of them")
     return found[0] if found else None
 
 

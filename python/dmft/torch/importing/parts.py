@@ -180,9 +180,8 @@ def gathered(leaves, parameters) -> torch.Tensor:
     return torch.stack([entries_of(leaf, parameters).reshape(-1) for leaf in leaves])
 
 
-def uncovered(parts, parameters, ignored, lines) -> list[str]:
-    """Parameters of which some entries are in no matrix; one that is in two is refused. lines:
-    those of the module (lines.py)."""
+def uncovered(parts, parameters, ignored) -> list[str]:
+    """Parameters of which some entries are in no matrix; one that is in two is refused."""
     missing, counts = [], {name: torch.zeros(one.shape) for name, one in parameters.items()}
     for part in parts:
         for leaf in part.leaves:
@@ -190,8 +189,7 @@ def uncovered(parts, parameters, ignored, lines) -> list[str]:
     for name, count in counts.items():
         if count.max() > 1:
             twice = [part.name for part in parts if name in part.parameters]
-            raise InputError(f"{name} is used as several matrices ({', '.join(twice)})"
-                             f"{lines.of(name)}; a program "
+            raise InputError(f"{name} is used as several matrices ({', '.join(twice)}); a program "
                              "ties maps between the same layers, and an embedding of tokens with "
                              "the head; build the module with separate ones")
         if name not in ignored and count.min() < 1:

@@ -77,12 +77,11 @@ class Owned(Numbers):
     decay: float
 
 
-def of_user(optimizers, part: Part, parameters, own: dict, lines) -> Owned:
-    """His numbers of a part at one width; own: {parameter: those of his module that it is}; lines:
-    those of his module (lines.py)."""
+def of_user(optimizers, part: Part, parameters, own: dict) -> Owned:
+    """His numbers of a part at one width; own: {parameter: those of his module that it is}."""
     found = []
-    for parameter in (one for name in part.parameters for one in own[name]):
-        kind, group = group_of(optimizers, parameter) or ("", {"lr": 0.0})
+    for name, parameter in ((name, one) for name in part.parameters for one in own[name]):
+        kind, group = group_of(optimizers, parameter, name) or ("", {"lr": 0.0})
         lr = float(group["lr"]) if parameter.requires_grad else 0.0
         decay = lr * group.get("weight_decay", 0.0)
         if kind == "muon":
@@ -93,9 +92,9 @@ def of_user(optimizers, part: Part, parameters, own: dict, lines) -> Owned:
                          "matrix of the program differently, which has one rate, eps and decay; "
                          "give them one of each")
     if found[0][2] == "muon" and part.kind != "map":
-        raise InputError(f"{part.parameters[0]}{lines.of(part.parameters[0])} has a side that does "
-                         "not grow with the width, and a program's Muon moves matrices between "
-                         "layers alone; give it to the optimizer of the rest")
+        raise InputError(f"{part.parameters[0]} has a side that does not grow with the width, and "
+                         "a program's Muon moves matrices between layers alone; give it to the "
+                         "optimizer of the rest")
     std = entries(part, parameters).square().mean().sqrt().item()
     return Owned(std, *found[0])
 

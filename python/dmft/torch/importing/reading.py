@@ -14,6 +14,7 @@ from dmft.torch.importing.axes import (Axis, Cut, MoreTokens, Piece, cells_shape
 from dmft.torch.importing.expressions import Builder, Gap, Leaf, Population
 from dmft.torch.importing.flags import of_source
 from dmft.torch.importing.layout import layout_of
+from dmft.torch.importing.lines import at_line
 from dmft.torch.importing.random_numbers import OTHERS
 from dmft.torch.importing.record import Record, Step, numbers_of
 from dmft.torch.importing.tensors import (Constant, Missing, Meeting, Tensor, array, by_pair,
@@ -31,7 +32,8 @@ WITHOUT = {
     "_fft": "a program has no transforms; a convolution of few tokens is read as a Conv1d",
     "batch_norm": "inputs of a batch act on one another, and the outputs of a program are of each "
                   "input alone; a norm of each input by itself (LayerNorm, RMSNorm) is read",
-    "adaptive_avg_pool": "a mean of parts that PyTorch chooses; give their size, by avg_pool2d",
+    "adaptive_avg_pool": "a mean of parts that PyTorch chooses; give their size, by avg_pool1d or "
+                         "avg_pool2d",
     "_pack_padded": "rows are sorted by their lengths, and a program has all tokens of all inputs; "
                     "give the padded sequence itself to the recurrent layer",
     "_pad": "a program pads by zeros; take padding_mode=\"zeros\", or F.pad with zeros",
@@ -55,11 +57,6 @@ class Two:
 def pair(value) -> tuple[float, float]:
     """A number, or Two, as a pair."""
     return (value.first, value.second) if isinstance(value, Two) else (float(value),) * 2
-
-
-def tidy(place: str) -> str:
-    """Puts the place in brackets, behind a sentence."""
-    return f" ({place})"
 
 
 class Reading:
@@ -104,27 +101,31 @@ class Reading:
         for a, b in zip(one.steps, two.steps):
             if a.operation != b.operation:
                 raise InputError("the module computes different things at the two widths: "
-                                 f"{a.operation}{tidy(a.place)} at the smaller one, {b.operation}"
-                                 f"{tidy(b.place)} at the larger one; a loop over what data choose "
+                                 f"{a.operation} ({a.place}) at the smaller one, {b.operation} "
+                                 f"({b.place}) at the larger one; a loop over what data choose "
                                  "needs an example in which every expert is chosen, 24 or more "
                                  "rows for each, and one whose length goes with the width is read "
                                  "of what members of an nn.ModuleList make: let others be sums and "
                                  "means along an axis")
         if len(one.steps) != len(two.steps):
-            raise InputError(f"the module has {len(one.steps)} operations at the smaller width and "
-                             f"{len(two.steps)} at the larger one; what grows must be the width of "
-                             "its layers, not how many there are, and every expert must be chosen "
-                             "by the example")
+            both = len(one.steps), len(two.steps)
+            more = max(one.steps, two.steps, key=len)[min(both)]
+            raise InputError("the module has {} operations at the smaller width and {} at the "
+                             "larger one; what grows must be the width of its layers, not how many "
+                             "there are, and every expert must be chosen by the example "
+                             "({})".format(*both, more.place))
         if set(one.parameters) != set(two.parameters):
             other = sorted(set(one.parameters) ^ set(two.parameters))
-            raise InputError(f"the module has {other[0]} at one of the two widths alone")
+            raise InputError(f"{other[0]} is a parameter at one of the two widths alone; let build "
+                             "make the same layers at every width, or give how many there are by "
+                             "counts=")
 
     def _parameter(self, name: str, one, two):
         if name in self.ignored:
             return Constant((np.zeros(tuple(one.shape)), np.zeros(tuple(two.shape))))
         if one.dim() != two.dim():
             raise InputError(f"{name} has {one.dim()} dimensions at the smaller width and "
-                             f"{two.dim()} at the larger one")
+                             f"{two.dim()} at the larger one; let it have the same at every width")
         dims, ats = [], []
         for k, totals in enumerate(zip(one.shape, two.shape)):
             if totals[0] == totals[1]:
@@ -221,13 +222,13 @@ class Reading:
         name = name if name in (*SAME, "index_copy") else name.removesuffix("_copy")
         try:
             if name in OTHERS:
-                raise Gap("it draws random numbers, of which a program has normals")
+                raise Gap("it draws random numbers, of which a program has normals; draw them by "
+                          "torch.randn or torch.randn_like")
             if name in SAME:
                 return self._stopped(arguments[0]) if step.stopped else arguments[0]
             if name not in HANDLERS:
                 raise Gap(next((why for word, why in WITHOUT.items() if word in name),
-                               "it has no counterpart in a program; write it with sums, products, "
-                               "means and functions such as tanh, exp, relu"))
+                               "it has no counterpart in a program"))
             found = HANDLERS[name](self, *arguments, **options)
             if not step.stopped:
                 return found
@@ -238,8 +239,8 @@ class Reading:
                 "it is used in a way that an import does not know; write it otherwise"
             shapes = " and ".join(str(list(one.shape)) for one in _flat(step.arguments)
                                   if isinstance(one, torch.Tensor))
-            gap = advised(str(gap), HANDLERS[name] if name in HANDLERS else None)
-            return Missing(f"{step.operation} of {shapes or 'numbers'}: {gap}{tidy(step.place)}")
+            gap = advised(str(gap), HANDLERS[name].__module__ if name in HANDLERS else "")
+            return Missing(f"{step.operation} of {shapes or 'numbers'}: {gap} ({step.place})")
 
     @staticmethod
     def _chosen(value, one, two):
@@ -250,7 +251,7 @@ class Reading:
         if one.item() != two.item():
             raise InputError("a loop over the experts that were chosen comes to other ones at the "
                              "two widths; give an example in which every expert is chosen, 24 or "
-                             "more rows for each")
+                             f"more rows for each ({self.builder.place})")
         return Constant((one.double().numpy(), two.double().numpy()))
 
     def _moved(self, before, found):
@@ -421,16 +422,22 @@ def read(records, ignored=(), most: int = 200) -> Reading:
         try:
             reading.read()
             return reading
+        except Gap as gap:              # of what lies between operations
+            raise InputError(at_line(f"the module: {advised(str(gap))}",
+                                     reading.builder.place)) from None
         except MoreTokens as wanted:
             (more,) = wanted.args
             if more > 8 or not records[0].input.is_floating_point():
                 raise InputError("the module puts tokens of its own before those of its inputs, "
-                                 "which a network has of numbers alone, at most 8") from None
+                                 "which a network has of numbers alone, at most 8; let it add "
+                                 f"rows to tokens instead ({reading.builder.place})") from None
         except Cut as cut:
             for origin, how in cut.requests:
                 if origin in cuts and cuts[origin] != how:
                     raise InputError(f"{origin[0]} is taken apart in two ways that do not go "
-                                     "together") from None
+                                     "together; build the module with separate parameters "
+                                     f"({reading.builder.place})") from None
                 for name in alike(origin[0], records[0].parameters):
                     cuts.setdefault((name, *origin[1:]), how)
-    raise InputError(f"the parameters of the module are still taken apart after {most} readings")
+    raise InputError(f"the parameters of the module are still taken apart after {most} readings; "
+                     f"build it with separate parameters ({reading.builder.place})")

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import linecache
 import os
 import sys
-import traceback
 from collections import OrderedDict
 
 import numpy as np
@@ -26,14 +24,13 @@ from torch.utils.hooks import RemovableHandle
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dmft.errors import InputError
+from dmft.torch.importing.experts import as_lists
 from dmft.torch.importing.random_numbers import (BERNOULLI, NORMAL, is_random, mean_of, name_of,
                                                  normals_of)
+from dmft.torch.strangers import HALF, is_users, line_of
 
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_PYTHON = os.path.dirname(os.__file__) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GROUPED = "aten._grouped_mm.default"
-HALF = (torch.float16, torch.bfloat16)
 
 
 @dataclasses.dataclass
@@ -54,8 +51,8 @@ class Step:
 class Record:
     """What a module computed: its steps, its parameters and buffers by name, the input, the
     output, what it adds to the loss, and lines: with random numbers that became their means, of
-    half precision, where gradients are held back, where buffers are written, and where numbers are
-    taken out of tensors."""
+    half precision, where gradients are held back, where buffers are written, where numbers are
+    taken out of tensors, and where these decide about a branch."""
     steps: list[Step]
     parameters: dict[str, torch.Tensor]
     input: torch.Tensor
@@ -66,6 +63,7 @@ class Record:
     held: list[str]
     written: list[str]
     taken: list[str]
+    decided: list[str]
 
 
 def _place(above: int = 2) -> str:
@@ -75,28 +73,10 @@ def _place(above: int = 2) -> str:
         file = frame.f_code.co_filename
         if frame.f_code.co_name == "pure" and file.startswith(_HERE):
             break                       # what calls the module
-        if _is_users(file):
-            return _line_of(file, frame.f_lineno)
+        if is_users(file):
+            return line_of(file, frame.f_lineno)
         frame = frame.f_back
     return "the module"
-
-
-def _is_users(file: str) -> bool:
-    """Whether it is a file of the module, or of a package that it uses, but for PyTorch."""
-    return not file.startswith((_TORCH, _HERE, "<")) and (
-        not file.startswith(_PYTHON) or "-packages" in file)
-
-
-def _line_of(file: str, line: int) -> str:
-    text = linecache.getline(file, line).strip()
-    return f"{file}:{line}" + (f": {text}" if text else "")
-
-
-def said_of(error: Exception) -> str:
-    """What a stranger's code ends with, in a line, and the last line of his where it did."""
-    why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-    lines = [one for one in traceback.extract_tb(error.__traceback__) if _is_users(one.filename)]
-    return f"{why} ({_line_of(lines[-1].filename, lines[-1].lineno)})" if lines else why
 
 
 def grouped_product(x, weight, offs=None, *_, **__) -> torch.Tensor:
@@ -224,6 +204,7 @@ class Recorder(TorchDispatchMode):
         self.means: list[str] = []      # lines with random numbers that became their means
         self.halves: list[str] = []     # lines that ask for half precision
         self.taken: list[str] = []      # lines that make numbers of tensors
+        self.decided: list[str] = []    # lines that make decisions of them
         self._at: dict[int, dict] = {}  # {a place of memory: {id: a tensor that is there}}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -245,8 +226,9 @@ class Recorder(TorchDispatchMode):
         if is_random(name):
             known = False
         results = tuple(tensors(found))
-        if name == "_local_scalar_dense" and isinstance(found, float) and not known:
-            self.taken.append(_place())
+        if name == "_local_scalar_dense" and not known:
+            kinds = {float: self.taken, bool: self.decided}
+            kinds.get(type(found), []).append(_place())
         if not known:
             self.unknown.update(id(one) for one in results)
         values = tuple(_values(one, name) for one in results) if known else None
@@ -308,7 +290,8 @@ def call(module: torch.nn.Module, x: torch.Tensor, output=None, normals: list | 
          seed: int = 0):
     """(output, terms of the loss) of a module, with the normals of a seed, which are added to a
     list."""
-    with torch.random.fork_rng(devices=[]), InDouble([] if normals is None else normals), doubles():
+    with torch.random.fork_rng(devices=[]), InDouble([] if normals is None else normals), \
+            doubles(), as_lists():
         torch.manual_seed(seed)
         return first_output(output(module, x) if output else module(x))
 
@@ -354,7 +337,7 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
         tensors = {name: one if name in parameters else one.clone()     # as before any writing
                    for name, one in tensors.items()}
         with _put(module, tensors):
-            with doubles():
+            with doubles(), as_lists():
                 found, terms = first_output(output(module, given) if output else module(given))
             for name in parameters:
                 _refuse_written(name, _within(tensors[name]), recorder)
@@ -366,4 +349,4 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
     with sdpa_kernel(SDPBackend.MATH), recorder, training:
         found, *terms = torch.func.functionalize(pure)(kept, x)
     return Record(recorder.steps, parameters, x, found, tuple(terms), recorder.means,
-                  recorder.halves, training.held, written, recorder.taken)
+                  recorder.halves, training.held, written, recorder.taken, recorder.decided)

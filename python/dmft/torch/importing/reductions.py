@@ -116,6 +116,9 @@ def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
     if axis.kind == "token":
         return x.over(lambda one: builder.times(tuple(map(float, axis.size)),
                                                 mean_of_tokens(builder, one)))
+    if axis.kind in ("row", "column"):
+        raise Gap("a sum over windows that a reshape makes of tokens; take F.avg_pool1d of x.mT, "
+                  "or avg_pool2d of an image")
     raise Gap(SINKS if axis.kind == "source" else f"a sum over an axis of {axis.kind}")
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 import warnings
 from functools import partial
 
@@ -17,16 +16,16 @@ from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.factors import Factors, growing_places, leaves_of
 from dmft.torch.importing.builds import Builds
 from dmft.torch.importing.few import import_of_few, looped
-from dmft.torch.importing.guard import (AGAIN, differences, fresh, refused, same_buffers,
+from dmft.torch.importing.guard import (AGREES, differences, fresh, refused, same_buffers,
                                         worst_of)
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
-from dmft.torch.importing.lines import Lines
+from dmft.torch.importing.lines import Lines, in_the_module
 from dmft.torch.importing.parts import Part, uncovered
 from dmft.torch.importing.random_numbers import drawn_as
 from dmft.torch.importing.reading import Reading, read
-from dmft.torch.importing.record import run, said_of
+from dmft.torch.importing.record import run
 from dmft.torch.importing.starts import (frozen, say_what_is_drawn, say_what_is_still,
                                           starts_alike, starts_of)
 from dmft.torch.importing.tensors import Constant, Missing
@@ -36,9 +35,7 @@ from dmft.torch.importing.merging import merged
 from dmft.torch.importing.writing import Writer
 from dmft.torch.network import Network
 from dmft.torch.plan_sizes import listed
-
-AGREES = 1e-8                           # round-off of some hundred operations
-
+from dmft.torch.strangers import place_of, said_of
 
 def example_of(example) -> torch.Tensor:
     """What import_module is given, in double precision; what is no input is refused."""
@@ -72,11 +69,13 @@ class Imported:
                              "give a wider one where its argument is larger".format(*builds.widths))
         self._reading = self._read()
         self._expressions = self._outputs()
-        self.move(growing_places(self.roots, builds.widths))
-        self._covered()
+        with self.lines.named():
+            self.move(growing_places(self.roots, builds.widths))
+            self._covered()
         say_what_is_drawn(self.parts, self._modules, builds.widths)
         say_what_is_still(self.parts)
         self.differences: dict[str, float] = {}
+        self.ways: dict[str, None] = {}     # lines at which the module is another on other inputs
         self.build, self.counts, self.traced, self.places = builds.build, {}, {}, {}
 
     def _lists(self) -> set[str]:
@@ -104,10 +103,7 @@ class Imported:
         self.means = records[0].means
         self.lines = Lines(records[0])
         self.halves = [*self._builds.halves, *records[0].halves]
-        try:
-            return read(records, self._builds.ignored)
-        except Gap as gap:
-            raise InputError(f"the module: {gap}") from None
+        return read(records, self._builds.ignored)
 
     def _outputs(self):
         """(the numbers of the output, the terms of the loss) as expressions."""
@@ -118,7 +114,8 @@ class Imported:
             if isinstance(one, Constant) and found:
                 continue                # a term of the loss that nothing moves
             if isinstance(one, Constant):
-                raise InputError("the output depends on no input and no parameter")
+                raise InputError("the output depends on no input and no parameter; let the module "
+                                 f"return what its layers make{self.lines.end}")
             found.append(builder.list_of(list(one.cells.reshape(-1))))
         self._output_axes()
         return found[0], found[1:]
@@ -145,25 +142,26 @@ class Imported:
         return {leaf.parameter for leaf in leaves if starts_of(self._modules, leaf)[0]}
 
     def _output_axes(self) -> None:
-        dims = self._reading.output.dims
+        dims, place = self._reading.output.dims, self.lines.end
         kinds = [axis.kind for axes in dims for axis in axes]
         allowed = (["input"], ["input", "finite"], ["input", "token"],
                    ["input", "token", "finite"])
         if kinds not in allowed:
             raise InputError("the output has axes of " + " and ".join(kinds) + "; it must have one "
-                             "row for each input (and token), and finitely many numbers")
+                             "row for each input (and token), and finitely many numbers" + place)
         if "token" in kinds and self._example.is_floating_point():
             raise InputError("the output has a row for each token, of inputs that are numbers; "
                              "such data have one target for each input: let the module return "
-                             "the mean over its tokens, by output= or in build")
+                             f"the mean over its tokens, by output= or in build{place}")
         if "token" not in kinds and not self._example.is_floating_point():
             raise InputError("the output has one row for each input, of inputs that are tokens; "
                              "such data have a target for each token: let the module return a row "
-                             "for each, by output= or in build")
+                             f"for each, by output= or in build{place}")
         count = next((axis.size[0] for axes in dims for axis in axes if axis.kind == "token"), None)
         if count not in (None, self._example.shape[1]):
             raise InputError(f"the output has rows of {count} of the {self._example.shape[1]} "
-                             "tokens; it must have one for each token, or one for each input")
+                             "tokens; it must have one for each token, or one for each "
+                             f"input{place}")
         self.outputs = (cells_shape(dims) or (1,))[0]
 
     def write(self, options=None, network=None) -> Writer:
@@ -176,7 +174,7 @@ class Imported:
         try:
             writer.write(output, terms)
         except Gap as gap:
-            taken = self.lines.taken
+            taken = self.lines.taken if "power of the width" in str(gap) else ""
             raise InputError(f"{gap}; numbers of Python are made of tensors{taken}" if taken
                              else str(gap)) from None
         return writer
@@ -192,14 +190,15 @@ class Imported:
                 keys["network.outputs"] = self.outputs
             return keys
         if not writer.letters:
-            raise InputError("the module does not depend on which tokens it is given")
+            raise InputError("the module does not depend on which tokens it is given; let an "
+                             f"nn.Embedding read them{self.lines.end}")
         return keys | {"data.source": "markov", "data.inputs": len(x), "data.tokens": x.shape[1],
                        "data.vocabulary": writer.letters, "data.positions": "no",
                        "training.loss": "cross_entropy"}
 
     def _covered(self) -> None:
         parameters = dict(self._modules[0].named_parameters())
-        self.unused = uncovered(self.parts, parameters, self._builds.ignored, self.lines)
+        self.unused = uncovered(self.parts, parameters, self._builds.ignored)
         if self.unused:
             warnings.warn("no output depends on all of " + ", ".join(self.unused)
                           + ", which are no part of the network", NoteWarning, stacklevel=4)
@@ -234,11 +233,11 @@ class Imported:
             raise InputError(f"the network has no {unknown[0]} of this module"
                              + (f": it is that of {listed(self.traced)}; recipe(base) is a plan "
                                 "that has groups for any number of them" if self.traced else
-                                ", which is not what build makes"))
+                                "; give one that build makes"))
         for name, (a, b) in ((name, (p, dict(self._modules[1].named_parameters())[name]))
                              for name, p in self._modules[0].named_parameters()):
             if name not in parameters:
-                raise InputError(f"the module has no parameter {name}; it is not what build makes")
+                raise InputError(f"the module has no parameter {name}; give one that build makes")
             for k, sizes in enumerate(zip(a.shape, b.shape)):
                 law = power_of(sizes, self._builds.widths)
                 if law and law[1]:
@@ -259,7 +258,10 @@ class Imported:
         N = self._width(module)
         if dict(module.named_buffers()):
             same_buffers(module, self._builds.at(N))
-        net = Network(self.settings, N=N, network=self.network, centre=False)
+        try:
+            net = Network(self.settings, N=N, network=self.network, centre=False)
+        except InputError as error:
+            raise in_the_module(error) from error
         parameters = {name: one.detach().double() for name, one in module.named_parameters()}
         with torch.no_grad():
             for part in self.parts:
@@ -304,12 +306,14 @@ class Imported:
 
         >>> mine.as_trained(lambda m: torch.optim.AdamW(m.parameters(), 1e-3))   # doctest: +SKIP
         """
-        return Judge(self).trained(optimizer)
+        with self.lines.named(place_of(optimizer)):
+            return Judge(self).trained(optimizer)
 
     def check(self, optimizer):
         """What of your scales and rates does not go with the width as the network's do, part by
         part, as dmft.torch.check says it."""
-        return Judge(self).check(optimizer)
+        with self.lines.named(place_of(optimizer)):
+            return Judge(self).check(optimizer)
 
     def groups(self, optimizer: str, lr: float, module=None, eps: float = 1e-8):
         """Groups for torch.optim of a module that build has made, with the network's rates times
@@ -319,7 +323,8 @@ class Imported:
         """
         if module is None:
             return lambda one: self.groups(optimizer, lr, one, eps)
-        return groups(Judge(self), optimizer, lr, module, eps)
+        with self.lines.named():
+            return groups(Judge(self), optimizer, lr, module, eps)
 
     def recipe(self, base: int | dict | None = None, parameterization: str = "mssp"):
         """Laws of std, learning rates and eps: the network's own (dmft.recipe), or with a width
@@ -339,6 +344,8 @@ class Imported:
         if parameterization != "mssp":
             raise InputError(f"parameterization {parameterization!r}: an imported network has "
                              "mssp, the language's own; base={'N': 64} may have mup")
+        if base is not None and not (isinstance(base, int) and base > 0):
+            raise InputError(f"base: {base!r}; must be the width where your numbers hold")
         if base is not None:
             return Recipe(Judge(self), base)
         return recipe(self.settings, network=self.network)
@@ -392,13 +399,8 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), c
                       "round-off is no part of the network: "
                       + "; ".join(dict.fromkeys(found.halves)), NoteWarning, stacklevel=2)
     found.compare()
-    worst = worst_of(found.differences)
-    if found.differences["output"] > AGREES and not math.isnan(found.difference):
-        worst = "output"                # gradients differ, too, where outputs do
-    if found.differences[AGAIN] > AGREES:
-        worst = AGAIN                   # by which all else differs, too
     if check and not found.difference <= AGREES:
-        raise refused(worst, found.differences[worst], found.lines)
+        raise refused(found.differences, found.lines, found.ways)
     return found
 
 

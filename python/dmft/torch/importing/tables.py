@@ -39,8 +39,9 @@ def formula(table, sites: str) -> str:
     """The text of c cos(angle), or of its sine or minus it, at token t, from 0 or 1 on, in u, s,
     and the text `sites` of how many there are; what is none of them is refused."""
     if table.kinds != ("token", "sites") or len(table.values[0]) < 3:
-        raise Gap("constants that differ from site to site, of which only rotary positions are "
-                  "known")
+        raise Gap("constants that differ from site to site, of which a program has rotary "
+                  "positions alone; let them be trained, nn.Parameter, or be drawn in the forward "
+                  "pass, torch.randn_like")
     for name, function, inverse in (("cos", np.cos, np.arccos), ("sin", np.sin, np.arcsin)):
         for first in (0, 1):
             c = table.values[1][0, 0] if name == "cos" and not first else 1.0

@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 import math
-import re
 from fractions import Fraction
 
 from dmft.network import Network
+from dmft.torch.importing.advice import advised
 from dmft.torch.importing.expressions import Expression, Gap, Pairs
-from dmft.torch.importing.factors import is_still, moving
-from dmft.torch.importing.graph import (learning, is_read_alone, looks_of, ordered,
-                                        reads_and_writes, said, short)
+from dmft.torch.importing.factors import Left, is_still, moving
+from dmft.torch.importing.graph import (learning, is_read_alone, looks_of, name_of, ordered,
+                                        reads_and_writes, said)
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.lists import Lists
 from dmft.torch.importing.many_sites import ManySites
@@ -22,7 +22,6 @@ LOGITS = {"chosen": "logits hidden by a choice are used", "visible": "a mask of 
           "largest_of_sources": "the largest of logits is used"}
 INSIDE = ("attend constant token parameter of_token of_pair nothing seen expert "
           "which row order table").split()
-LONGEST = 23                            # letters of the name of a matrix
 
 
 class Refusal(Gap):
@@ -63,14 +62,14 @@ class Writer(Lists, ManySites):
 
     def write(self, output: Expression, penalties) -> None:
         """The program of an output that is a look, and of terms of the loss."""
-        self._tied = self._uses([output, *penalties])
-        self._embedded = reads_and_writes([output, *penalties])
-        self._heads = {id(one.population.find()): None for one in ordered([output, *penalties])
+        roots = [output, *penalties]
+        every, live = ordered(roots), learning(roots)
+        self._tied, self._moving = self._uses(every), moving(roots)
+        self._embedded = reads_and_writes(roots)
+        self._heads = {id(one.population.find()): None for one in every
                        if one.operation == "attend" and one.is_rows}
-        self._equal = any(map(self.starts_alike, ordered([output, *penalties])))
-        live = learning([output, *penalties])
-        self._moving = moving([output, *penalties])
-        for one in ordered([output, *penalties]):
+        self._equal = any(map(self.starts_alike, every))
+        for one in every:
             if id(one) not in live:
                 self._chosen_by.add(id(one))
             if one.operation == "read_in" and one.data[0] == "token":
@@ -86,7 +85,7 @@ class Writer(Lists, ManySites):
         try:
             part = self._part("read_out", leaves, output)
         except Gap as gap:
-            raise Refusal(f"the output: {gap} ({output.place})") from None
+            raise Refusal(f"the output: {advised(str(gap))} ({output.place})") from None
         read = self.network.read_out(rows, self._weight(part))
         if len(leaves) < self.outputs:  # the rest is read by looks
             part.rows = self.outputs
@@ -113,13 +112,14 @@ class Writer(Lists, ManySites):
         if looks:
             return looks[0], looks[0].arguments[0], looks[0].data[0]
         raise Refusal(f"the output is made by {said(output)}, and a program ends with a product "
-                      f"of rows and a matrix, and what acts on it ({output.place})")
+                      "of rows and a matrix, and what acts on it; let the module return what an "
+                      f"nn.Linear of its rows gives, by output= or in build ({output.place})")
 
     @staticmethod
-    def _uses(roots) -> dict:
+    def _uses(every) -> dict:
         """How often each leaf is used as a map: {key: set of its targets}, with a count."""
         uses: dict = {}
-        for one in ordered(roots):
+        for one in every:
             if one.operation == "map":
                 leaf, *to = one.data
                 uses.setdefault(leaf.key(), []).append(tuple(to))
@@ -134,7 +134,7 @@ class Writer(Lists, ManySites):
             except Refusal:
                 raise
             except Gap as gap:
-                raise Refusal(f"{said(one)}: {gap} ({one.place})") from None
+                raise Refusal(f"{said(one)}: {advised(str(gap))} ({one.place})") from None
         return self._values[id(root)]
 
     def _write_top(self, one):
@@ -146,14 +146,16 @@ class Writer(Lists, ManySites):
         sizes = one.population.find().sizes
         shares = {Fraction(k, n) for k, n in zip(one.data[0], sizes)}
         if len(shares) > 1:
-            raise Gap("the number of experts chosen is no share of all of them")
+            raise Gap("the number of experts chosen is no share of all of them; let build choose "
+                      "a fixed number, or a fixed share")
         return self.network.top(value, share=exact(shares.pop()))
 
     def _unwritten(self, one: Expression):
         if one.operation in INSIDE:
             return None                 # what uses it writes it, or refuses it
         if one.operation in LOGITS:
-            raise Gap(f"{LOGITS[one.operation]} without a softmax, which alone may have them")
+            raise Gap(f"{LOGITS[one.operation]} without a softmax, which alone may have them; "
+                      "multiply by a mask of ones and zeros instead")
         raise Gap("it is no part of a program")
 
     def _arguments(self, one: Expression):
@@ -165,11 +167,14 @@ class Writer(Lists, ManySites):
         """c N^p of a constant."""
         law = power_of(values, self.widths)
         if law is None:
-            raise Gap(f"a constant that is no power of the width: {values[0]:.6g} at "
-                      f"N = {self.widths[0]} and {values[1]:.6g} at {self.widths[1]}; what build "
-                      "draws, such as a buffer of random numbers, must be the same at all widths")
+            raise Gap(f"{self._no_power(values)}; what build draws, such as a buffer of random "
+                      "numbers, must be the same at all widths")
         c, p = law
         return c if p == 0 else self.network.N ** p * c
+
+    def _no_power(self, values) -> str:
+        return f"a constant that is no power of the width: {values[0]:.6g} at " \
+            f"N = {self.widths[0]} and {values[1]:.6g} at {self.widths[1]}"
 
     def _constant(self, one: Expression) -> tuple[float, float]:
         """What an expression is multiplied by; matrices beneath it have all of it but the sign."""
@@ -186,7 +191,7 @@ class Writer(Lists, ManySites):
             law = power_of(one.sizes, self.widths)
             if law is None:
                 raise Gap(f"sites that are no power of the width: {one.sizes[0]} and "
-                          f"{one.sizes[1]}")
+                          f"{one.sizes[1]}; let build make layers whose sizes are c N^p")
             c, p = law
             name = f"p{len(self._populations) + 1}"
             if p == 1:
@@ -216,33 +221,24 @@ class Writer(Lists, ManySites):
         factors = {leaf.times(self._factors.of.get(leaf.key(), (1.0, 1.0))).factor
                    for leaf in leaves}
         if len(factors) > 1:
-            raise Gap("parts of a matrix have different factors")
+            raise Gap("parts of a matrix have different factors; multiply what it gives as a "
+                      "whole, or build the module with separate parameters")
         if kind != "bias" and id(one) in self._chosen_by:
             raise Gap(f"{leaves[0].parameter} decides about a choice alone, through which no "
                       "gradient comes, so that it never moves; and an expert that the example "
-                      "never chose is not there")
-        law = power_of(factors.pop(), self.widths)
+                      "never chose is not there: weight what is chosen by its score, and give 24 "
+                      "or more rows for each expert")
+        values = factors.pop()
+        law = power_of(values, self.widths)
         if law is None:
-            raise Gap("a matrix is multiplied by a factor that is no power of the width; if it is "
-                      "computed from data, as float(h.mean()), let it be a tensor")
-        self.parts.append(Part(self._name(leaves), kind, tuple(leaves), (law[0] * more, law[1]), to,
-                               start, still=is_still(leaves, self._moving)))
+            odd = self._factors.odd(Left(one.place, values))
+            raise Refusal(f"{said(one)}: multiplied by {self._no_power(odd.values)}; let it be "
+                          "c N^p, or a tensor where it is computed from data, as float(h.mean()) "
+                          f"({odd.place})")
+        name = self._free(name_of(leaves[0].parameter))
+        self.parts.append(Part(name, kind, tuple(leaves), (law[0] * more, law[1]), to, start,
+                               still=is_still(leaves, self._moving)))
         return self.parts[-1]
-
-    def _name(self, leaves) -> str:
-        """The parameter's name with its part, in few letters."""
-        name = leaves[0].parameter.removesuffix(".weight")
-        words = [short(word) for word in re.split(r"[._*]+", name) if word != "weight"]
-        words = [word for word in words if word] or ["W"]
-        text = "_".join(words)
-        while len(text) > LONGEST - 4 and len(words) > 1:
-            longest = max(range(len(words)), key=lambda k: len(words[k]))
-            if len(words[longest]) == 1:
-                words.pop(0)
-            else:
-                words[longest] = words[longest][:-1]
-            text = "_".join(words)
-        return self._free(text if text[0].isalpha() else "W" + text)
 
     def _weight(self, part: Part, **more) -> dict:
         said = more | self._more(part, self)
@@ -252,7 +248,8 @@ class Writer(Lists, ManySites):
         leaf, *to = one.data
         uses = self._tied[leaf.key()]
         if len(set(uses)) > 1:
-            raise Gap(f"{leaf.parameter} is used as a matrix and as its transpose")
+            raise Gap(f"{leaf.parameter} is used as a matrix and as its transpose; build the "
+                      "module with a parameter for each")
         part = self._maps.get(leaf.key()) or self._part("map", (leaf,), one, tuple(to))
         self._maps[leaf.key()] = part
         (x,) = self._arguments(one)
@@ -302,7 +299,7 @@ class Writer(Lists, ManySites):
     def _bias(self, s, one: Expression, added: Expression):
         leaves = added.data[0]
         if added.width != one.width:
-            raise Gap("one number is added to several, each of them trained")
+            raise Gap("one trained number is added to several; let it have an entry for each")
         part = self._part("bias", leaves, one)
         start = self._numbers_at_start(part)
         if len(leaves) > added.width:   # a list for each kind of token
@@ -382,7 +379,8 @@ class Writer(Lists, ManySites):
         if a.is_rows == b.is_rows:
             return x * y
         if b.width > 1:
-            raise Gap("rows are multiplied by several numbers at once")
+            raise Gap("rows are multiplied by several numbers at once; multiply them by one after "
+                      "the other, and add")
         return (y if b.operation == "pick" else y[0]) * x
 
     def _write_pick(self, one):

@@ -1,0 +1,67 @@
+"""Lines of somebody's own code, and what it ends with, in a sentence."""
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import traceback
+
+import torch
+
+from dmft.errors import InputError
+
+HALF = (torch.float16, torch.bfloat16)
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_PYTHON = os.path.dirname(os.__file__) + os.sep
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Files of ours that call somebody's code. Others may be that of a module: our own networks.
+_CALLS = tuple(_HERE + one for one in ("importing" + os.sep, "strangers.py", "several.py",
+               "coordinates.py", "watching.py", "token_rows.py", "exponents.py",
+               "optimizer_laws.py", "same_outputs.py"))
+DEVICE = "build the module, and give its inputs, on the processor"
+# What to do where PyTorch ends with these words, whatever it was that ended.
+MENDS = {"autograd.Function": "write it with operations of torch, without an autograd.Function and "
+                              "without hooks of modules (register_full_backward_hook)",
+         "Inference tensors": "take torch.no_grad() in the place of inference_mode()",
+         "have the same dtype": "build the module in one type, and give inputs of this type",
+         "same device": DEVICE, "expected device": DEVICE, "NVIDIA driver": DEVICE,
+         "CUDA enabled": DEVICE}
+TAKES = "give inputs of the shape and the type that it takes in training"
+
+
+def is_users(file: str) -> bool:
+    """Whether it is a file of the module, or of a package that it uses, but for PyTorch."""
+    return not file.startswith((_TORCH, *_CALLS, "<")) and (
+        not file.startswith(_PYTHON) or "-packages" in file)
+
+
+def line_of(file: str, line: int) -> str:
+    """FILE:LINE: its text."""
+    text = linecache.getline(file, line).strip()
+    return f"{file}:{line}" + (f": {text}" if text else "")
+
+
+def place_of(function) -> str:
+    """The line where a function begins, in brackets behind a blank, or nothing."""
+    code = getattr(function, "__code__", None)
+    return f" ({line_of(code.co_filename, code.co_firstlineno)})" if code else ""
+
+
+def said_of(error: Exception, mend: str = TAKES) -> str:
+    """The first sentence that somebody's code ends with, what to do, and the last line of his where
+    it did."""
+    first = re.split(r"\.?(?:\.\s|\n|$)", str(error), maxsplit=1)[0]
+    mend = next((one for words, one in MENDS.items() if words in str(error)), mend)
+    lines = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
+    return f"{type(error).__name__}: {first}; {mend}" + (
+        f" ({line_of(lines[-1].filename, lines[-1].lineno)})" if lines else "")
+
+
+def called(what: str, mend: str, function, *given):
+    """function(*given) of somebody's own; an InputError, "WHAT ends with ...", where it does."""
+    try:
+        return function(*given)
+    except InputError:
+        raise
+    except Exception as error:          # of a stranger's code
+        raise InputError(f"{what} ends with {said_of(error, mend)}") from error
