@@ -293,27 +293,6 @@ def test_a_branch_on_data_is_found():
         or "takes" in sentence or "taken" in sentence
 
 
-class Balanced(modules.Dispatched):
-    """Adds a load-balancing loss and a z-loss to its loss."""
-
-    def forward(self, x):
-        x = torch.tanh(self.read(x))
-        logits = self.router(x)
-        chosen = logits.topk(self.top, -1).indices
-        load = F.one_hot(chosen, self.count).sum(1).double().mean(0)
-        balance = 0.01 * self.count * (load * logits.softmax(-1).mean(0)).sum()
-        z = 0.01 * logits.logsumexp(-1).square().mean()
-        return self.head(x + self.mix(x))[:, 0], balance + z
-
-
-def test_terms_of_the_loss_become_penalties():
-    mine = dmft.torch.import_module(Balanced, modules.numbers(), (16, 32))
-    assert "penalty" in mine.network.lua and mine.differences["terms of the loss"] < ROUND_OFF
-    net = mine.load(Balanced(16).double())
-    net(modules.numbers())
-    assert net.penalty > 0.01
-
-
 def test_a_gradient_that_is_held_back_is_found():
     class Hooked(modules.Perceptron):
         def forward(self, x):

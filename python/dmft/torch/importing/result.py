@@ -29,6 +29,7 @@ from dmft.torch.importing.record import run
 from dmft.torch.importing.starts import (frozen, say_what_is_drawn, say_what_is_still,
                                           starts_alike, starts_of)
 from dmft.torch.importing.tensors import Constant, Missing
+from dmft.torch.importing.terms import called_terms
 from dmft.torch.importing.experts import of_lists
 from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.merging import merged
@@ -106,25 +107,27 @@ class Imported:
         return read(records, self._builds.ignored)
 
     def _outputs(self):
-        """(the numbers of the output, the terms of the loss) as expressions."""
+        """(the numbers of the output, {name: term of the loss}) as expressions."""
         found, builder = [], self._reading.builder
         for one in [self._reading.output, *self._reading.penalties]:
             if isinstance(one, Missing):
                 raise InputError(one.sentence)
-            if isinstance(one, Constant) and found:
-                continue                # a term of the loss that nothing moves
-            if isinstance(one, Constant):
+            if isinstance(one, Constant) and not found:
                 raise InputError("the output depends on no input and no parameter; let the module "
                                  f"return what its layers make{self.lines.end}")
-            found.append(builder.list_of(list(one.cells.reshape(-1))))
+            found.append(None if isinstance(one, Constant) else
+                         builder.list_of(list(one.cells.reshape(-1))))
         self._output_axes()
-        return found[0], found[1:]
+        output, *terms = found
+        names = called_terms(self.output or type(self._modules[0]).forward,
+                             [one.place if one else "" for one in terms])
+        return output, {name: one for name, one in zip(names, terms) if one}    # that moves
 
     @property
     def roots(self) -> list:
         """The expressions of the output and of the terms of the loss."""
         output, terms = self._expressions
-        return [output, *terms]
+        return [output, *terms.values()]
 
     def move(self, places) -> None:
         """Writes the network with the factors of these lines of the module in the matrices beneath

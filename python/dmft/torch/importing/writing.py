@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
 
 from dmft.network import Network
@@ -60,9 +61,9 @@ class Writer(Lists, ManySites):
 
     # --- the whole -------------------------------------------------------------------------------
 
-    def write(self, output: Expression, penalties) -> None:
-        """The program of an output that is a look, and of terms of the loss."""
-        roots = [output, *penalties]
+    def write(self, output: Expression, terms: dict) -> None:
+        """The program of an output that is a look, and of terms of the loss, by their names."""
+        roots = [output, *terms.values()]
         every, live = ordered(roots), learning(roots)
         self._tied, self._moving = self._uses(every), moving(roots)
         self._embedded = reads_and_writes(roots)
@@ -81,7 +82,7 @@ class Writer(Lists, ManySites):
         if id(end) in self._embedded:
             self._values[id(end)] = self._look_of_embedding(self.network.read_out, end, rows)
             self.network.output(self._value(output))
-            return self._penalties(penalties)
+            return self._penalties(terms)
         try:
             part = self._part("read_out", leaves, output)
         except Gap as gap:
@@ -93,11 +94,13 @@ class Writer(Lists, ManySites):
         self._values[id(end)] = read
         if end is not output:
             self.network.output(self._value(output))
-        self._penalties(penalties)
+        self._penalties(terms)
 
-    def _penalties(self, penalties) -> None:
-        for k, term in enumerate(penalties):
-            self.network.penalty(self._value(term), f"penalty_{k}")
+    def _penalties(self, terms: dict) -> None:
+        for name, term in terms.items():
+            file, _, rest = term.place.partition(".py:")
+            about = f"term of the loss, {os.path.basename(file)}.py:{rest.partition(':')[0]}"
+            self.network.penalty(self._value(term), name, {"about": about})
 
     def _read_out(self, output: Expression):
         """(what is read out, the rows that it reads, the parts of its matrix)."""
