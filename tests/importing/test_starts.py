@@ -64,6 +64,7 @@ def test_numbers_that_are_drawn_are_named():
     (lambda s: nn.init.orthogonal_(s.second.weight),
      "second.weight depend on one another, since its rows or columns are orthogonal, at the start"),
     (lambda s: nn.init.orthogonal_(s.first.weight, gain=2), "first.weight depend on one another"),
+    (lambda s: s.second.weight[0].mul_(6), "second.weight have other standard deviations from exp"),
     (lambda s: s.third.weight.copy_(s.second.weight), "third.weight are those of second.weight")])
 def test_a_start_that_is_not_drawn_is_said(change, words):
     mine = dmft.torch.import_module(lambda N: Scaled(N, lambda N: torch.ones(N), change),

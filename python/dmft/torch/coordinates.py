@@ -15,7 +15,7 @@ from dmft.errors import InputError, NoteWarning
 from dmft.power import slope
 from dmft.torch.inputs import Data
 from dmft.torch.several import FORM, call_for_optimizer, several
-from dmft.torch.strangers import HALF, TAKES, called
+from dmft.torch.strangers import HALF, TAKES, built, called
 from dmft.torch.watching import (Watched, first_tensor, mean_square, outputs, run_model,
                                  same_tokens)
 
@@ -142,10 +142,7 @@ class _ByModule:
     def model(self, seed: int):
         """The one of this seed, in single precision if it has less."""
         torch.manual_seed(seed)
-        model = called(f"build({self._N})", "give other widths", self._build, self._N)
-        if not isinstance(model, torch.nn.Module):
-            raise InputError(f"build({self._N}) gives a {type(model).__name__}, which is no "
-                             "torch.nn.Module; let it return the module")
+        model = built(self._build, self._N)
         if halves := {one.dtype for one in model.parameters()} & set(HALF):
             warnings.warn(f"the module has numbers of {halves.pop()}, and is computed in single "
                           "precision, so that round-off is no part of what is seen", NoteWarning,

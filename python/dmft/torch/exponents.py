@@ -17,6 +17,7 @@ from dmft.torch.inputs import ALONE
 from dmft.torch.optimizer_laws import Law, optimizer_laws
 from dmft.torch.pieces import Piece, parameters_of, pieces_of
 from dmft.torch.same_outputs import Outputs, compare_outputs
+from dmft.torch.strangers import built
 
 CLOSE = 0.05  # of an exponent
 LEAST = 0.5  # power by which starts and rates of parameterizations differ
@@ -305,9 +306,9 @@ def _models(given, widths):
     if callable(given) and not isinstance(given, torch.nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return [given(N) for N in widths]
-    models = list(given)
-    if len(models) != 2:
+            return [built(given, N) for N in widths]
+    models = list(given) if isinstance(given, (list, tuple)) else []
+    if len(models) != 2 or not all(isinstance(one, torch.nn.Module) for one in models):
         raise InputError("models: must be a function of the width, or two modules")
     return models
 

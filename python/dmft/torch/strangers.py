@@ -57,6 +57,15 @@ def said_of(error: Exception, mend: str = TAKES) -> str:
         f" ({line_of(lines[-1].filename, lines[-1].lineno)})" if lines else "")
 
 
+def built(build, N: int) -> torch.nn.Module:
+    """The module that somebody's function makes."""
+    model = called(f"build({N})", "give other widths", build, N)
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"build({N}) gives a {type(model).__name__}, which is no torch.nn.Module; "
+                         "let it return the module")
+    return model
+
+
 def called(what: str, mend: str, function, *given):
     """function(*given) of somebody's own; an InputError, "WHAT ends with ...", where it does."""
     try:

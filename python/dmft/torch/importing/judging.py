@@ -210,7 +210,9 @@ class Judge:
                 "have a mean that is not 0" \
                 if mean ** 2 * len(values) > SIGMAS ** 2 * (size - mean ** 2) else \
                 "depend on one another, since its rows or columns are orthogonal," \
-                if rates.is_orthogonal(part, self.parameters[1]) else None
+                if rates.is_orthogonal(part, self.parameters[1]) else \
+                "have other standard deviations from expert to expert, or from row to row," \
+                if rates.is_uneven(part, self.parameters[1]) else None
             seen[values.numpy().tobytes()] = twin
             if why:
                 said.setdefault(why, []).append(", ".join(part.parameters))
