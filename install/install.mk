@@ -36,11 +36,12 @@ $(BUILD)/completion/_dmft-solve: install/completion.sh install/needs.sh $(BUILD)
 	@mkdir -p $(@D)
 	@sh install/completion.sh zsh $(BUILD)/dmft-solve > $@.partial && mv $@.partial $@
 
+PACKAGE = $(filter-out %.pyc,$(wildcard python/dmft/*.* python/dmft/*/*.* python/dmft/*/*/*.*))
 # Runs of the library have no ranks.
 install: all $(COMPLETION) $(if $(MPI),,install-library)
 	install -D -t $(AT)/bin $(PROGRAMS)
-	for f in $(filter-out %.pyc,$(wildcard python/dmft/*.* python/dmft/*/*.* python/dmft/*/*/*.*)); do \
-	    install -D -m 644 $$f $(AT)/share/dmft-solve/$$f || exit 1; done
+	for d in $(sort $(dir $(PACKAGE))); do install -d $(AT)/share/dmft-solve/$$d && \
+	    install -m 644 $$(printf '%s\n' $(PACKAGE) | grep "^$$d[^/]*$$") $(AT)/share/dmft-solve/$$d || exit 1; done
 	install -D -m 644 -t $(AT)/share/man/man1 $(wildcard docs/man/*.1)
 	install -D -m 644 $(BUILD)/completion/dmft-solve $(AT)/share/bash-completion/completions/dmft-solve
 	for p in dmft-sweep dmft-compare; do ln -sf dmft-solve $(AT)/share/bash-completion/completions/$$p || exit 1; done

@@ -56,9 +56,8 @@ rows=$(sed -nE 's/^(static )?const struct [a-z_0-9]+ ([a-z_0-9]+) = \{.*/\2/p
     s/^(static )?OPERATION\(([a-z_0-9]+),.*/operation_\2/p
     /^(static )?OPERATION\($/ {n; s/^ +([a-z_0-9]+),.*/operation_\1/p}' $program | sort -u)
 [ -n "$rows" ] || say "no rows"
-listed=$(for row in $(grep -ohE '&[a-z_0-9]+|OPTIMIZER\([a-z_0-9]+\)' $program | tr -d '&)' | sort -u); do
-    echo "$row" | sed 's/^OPTIMIZER(/optimizer_/'
-done | paste -sd ' ')
+listed=$(grep -ohE '&[a-z_0-9]+|OPTIMIZER\([a-z_0-9]+\)' $program | tr -d '&)' | sort -u |
+    sed 's/^OPTIMIZER(/optimizer_/' | paste -sd ' ')
 for row in $rows; do
     case " $listed " in
     *" $row "*) ;;

@@ -79,16 +79,20 @@ exports() {
     grep -q '^program_map$' "$root/names"
     ! grep -vE '^(dmft|program|gate|router|balance|block)_|^network_whole$' "$root/names"
 }
-bash_says() { # LINE [SEPARATOR]: what completes it, in one line
+bash_says() { # LINE [SEPARATOR]: what completes it, in one line; each line of the input, if it is -
     bash -c '
         . "$1"
-        COMP_LINE=$2 COMP_POINT=${#2}
-        read -ra COMP_WORDS <<<"$2"
-        [[ $2 != *" " ]] || COMP_WORDS+=("")
-        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-        _dmft 2>/dev/null
-        IFS=${3:- }
-        echo "${COMPREPLY[*]}"' - "$root/opt/dmft/share/bash-completion/completions/dmft-solve" "$1" "${2:- }"
+        says() {
+            COMP_LINE=$1 COMP_POINT=${#1}
+            read -ra COMP_WORDS <<<"$1"
+            [[ $1 != *" " ]] || COMP_WORDS+=("")
+            COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            _dmft 2>/dev/null
+            IFS=$2 eval "echo \"\${COMPREPLY[*]}\""
+        }
+        [ "$2" = - ] || says "$2" "${3:- }"
+        while [ "$2" = - ] && IFS= read -r line; do says "$line" " "; done' - \
+        "$root/opt/dmft/share/bash-completion/completions/dmft-solve" "$1" "${2:- }"
 }
 completion() {
     test "$(bash_says 'dmft-solve --network.gat')" = '--network.gate= --network.gated_experts='
@@ -106,9 +110,10 @@ completion() {
     test "$(bash_says 'dmft-sweep --help regime')" = ''
     test "$(bash_says 'dmft-solve a')" = a.ini
     # every key of --help is there
-    "$here/$BUILD/dmft-solve" --help | sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) .*/\1/p' | while read -r key; do
-        bash_says "dmft-solve --$key" | grep -q -- "--$key=" || exit 1
-    done
+    "$here/$BUILD/dmft-solve" --help | sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) .*/dmft-solve --\1/p' >keys
+    bash_says - <keys >said
+    test "$(wc -l <said)" -gt 100
+    paste -d '|' keys said | awk -F '|' '{sub(/^dmft-solve /, "", $1)} !index($2, $1 "=") {bad = 1} END {exit bad}'
     ! command -v zsh >/dev/null || zsh -n opt/dmft/share/zsh/site-functions/_dmft-solve
 }
 refuses() { # TOOL COMMAND...: without the tool it ends at once, and names it

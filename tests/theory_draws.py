@@ -11,22 +11,38 @@ class Basis:
     def __init__(self, sites):
         self.rows, self.count, self.sites = np.zeros((sites // 2, sites)), 0, sites
 
-    def new_of(self, row, tolerance):
-        """What is new of a row, at size 1, or None; it joins the basis, while there is room."""
-        known, left, whole = self.rows[:self.count], row, np.sqrt(row @ row / self.sites)
-        size = whole
+    def full(self):
+        return self.count == len(self.rows)
+
+    def left_of(self, rows):
+        """What is left of rows behind the basis."""
+        known = self.rows[:self.count]
+        return rows - (rows @ known.T / self.sites) @ known
+
+    def new_of(self, row, tolerance, left=None):
+        """What is new of a row, at size 1, or None; it joins the basis, while there is room. left:
+        what a basis that has grown since has left of it."""
+        size = whole = np.sqrt(row @ row / self.sites)
         for _ in range(2):              # again where round-off of the first time would be seen
-            before, left = size, left - (known @ left / self.sites) @ known
+            before, left = size, self.left_of(row) if left is None else left
             size = np.sqrt(left @ left / self.sites)
             if size > 0.3 * before:
                 break
+            row, left = left, None
         if size <= tolerance * whole or size < 1e-12:
             return None
-        left /= size
-        if self.count < len(self.rows):
+        left = left / size
+        if not self.full():
             self.rows[self.count] = left
             self.count += 1
         return left
+
+    def join(self, rows, tolerance):
+        """Adds what is new of each row."""
+        begun, left = self.count, [] if self.full() else self.left_of(rows)
+        for row, one in zip(rows, left):
+            mine = self.rows[begun:self.count]
+            self.new_of(row, tolerance, one - (mine @ one / self.sites) @ mine)
 
 
 class Draw:

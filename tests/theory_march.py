@@ -71,8 +71,7 @@ class March(Words, Optimizers):
             self.delta[-1] = value
         self.now[one.key] = self.past[-1][one.key] = value, one.population
         if one.population in self.basis and not one.numbers:
-            for row in value:
-                self.basis[one.population].new_of(row, 0.05)
+            self.basis[one.population].join(value, 0.05)
 
     def output(self):
         """f, and Delta of the loss."""
