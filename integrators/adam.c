@@ -23,22 +23,11 @@ static double edge(const struct training *training, double decay) {
     return (2 - decay) * (1 + training->adam.beta1) / (1 - training->adam.beta1);
 }
 
-const struct optimizer optimizer_adam = {
-    .choice =
-        {.name = "adam",
-         .doc = "a step of each entry by m/sqrt(v), m and v the running means of its gradient and "
-                "of its square",
-         .keys = "beta1 beta2 eps adam_eps adam_read_in"},
-    .rule = rule,
-    .edge = edge,
-    .memories = 2,
-};
+CHOICE(optimizer, adam,
+       "a step of each entry by m/sqrt(v), m and v the running means of its gradient and "
+       "of its square",
+       "beta1 beta2 eps adam_eps adam_read_in", .rule = rule, .edge = edge, .memories = 2);
 
-const struct optimizer optimizer_adamw = {
-    .choice = {.name = "adamw",
-               .doc = "adam with decoupled weight decay",
-               .keys = "beta1 beta2 eps adam_eps adam_read_in weight_decay"},
-    .rule = rule,
-    .edge = edge,
-    .memories = 2,
-};
+CHOICE(optimizer, adamw, "adam with decoupled weight decay",
+       "beta1 beta2 eps adam_eps adam_read_in weight_decay", .rule = rule, .edge = edge,
+       .memories = 2);

@@ -1,6 +1,5 @@
 /* Which inputs a step trains on. */
 #include "integrators/batch.h"
-#include "kernels/draws/rng.h"
 
 int batch_size(const struct training *training, int inputs) {
     return training->batches.size ? training->batches.size : inputs;

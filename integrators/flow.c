@@ -146,21 +146,7 @@ static int bs32_advance(struct net *net, const struct training *training, const 
     return CODE_OK;
 }
 
-const struct integrator integrator_heun = {
-    .choice = {.name = "heun",
-               .doc = "gradient flow in fixed steps of order 2",
-               .keys = "dt substeps"},
-    .flow = true,
-    .estimates = true,
-    .stages = 2,
-    .advance = heun_advance,
-};
-const struct integrator integrator_bs32 = {
-    .choice = {.name = "bs32",
-               .doc = "gradient flow in adaptive steps of order 3",
-               .keys = "dt rtol atol"},
-    .flow = true,
-    .adaptive = true,
-    .stages = 3,
-    .advance = bs32_advance,
-};
+CHOICE(integrator, heun, "gradient flow in fixed steps of order 2", "dt substeps", .flow = true,
+       .estimates = true, .stages = 2, .advance = heun_advance);
+CHOICE(integrator, bs32, "gradient flow in adaptive steps of order 3", "dt rtol atol", .flow = true,
+       .adaptive = true, .stages = 3, .advance = bs32_advance);

@@ -18,21 +18,10 @@ static int gd_advance(struct net *net, const struct training *training, const do
     return CODE_OK;
 }
 
-const struct integrator integrator_gd = {
-    .choice = {.name = "gd",
-               .doc = "gradient descent, one step in a unit of time",
-               .keys = "optimizer clip"},
-    .stages = 1,
-    .advance = gd_advance,
-};
-const struct integrator integrator_euler = {
-    .choice = {.name = "euler",
-               .doc = "gradient flow in fixed steps of order 1",
-               .keys = "dt substeps"},
-    .flow = true,
-    .stages = 1,
-    .advance = gd_advance,
-};
+CHOICE(integrator, gd, "gradient descent, one step in a unit of time", "optimizer clip",
+       .stages = 1, .advance = gd_advance);
+CHOICE(integrator, euler, "gradient flow in fixed steps of order 1", "dt substeps", .flow = true,
+       .stages = 1, .advance = gd_advance);
 
 /* x -> (1 - decay - rate curvature) x */
 static double edge(const struct training *training, double decay) {
@@ -40,10 +29,5 @@ static double edge(const struct training *training, double decay) {
     return 2 - decay;
 }
 
-const struct optimizer optimizer_gd = {
-    .choice = {.name = "gd",
-               .doc = "a step down the gradient, W -= rate gradient",
-               .keys = "weight_decay"},
-    .plain = true,
-    .edge = edge,
-};
+CHOICE(optimizer, gd, "a step down the gradient, W -= rate gradient", "weight_decay", .plain = true,
+       .edge = edge);

@@ -15,12 +15,7 @@ static struct entry_rule rule(const struct optimizer_step *step) {
                                .eps = optimizer_eps(step)};
 }
 
-const struct optimizer optimizer_lion = {
-    .choice = {.name = "lion",
-               .doc =
-                   "a step of each entry by the sign of a running mean of its gradient, smoothed "
-                   "by eps, with decoupled weight decay",
-               .keys = "beta1 beta2 eps adam_read_in weight_decay"},
-    .rule = rule,
-    .memories = 1,
-};
+CHOICE(optimizer, lion,
+       "a step of each entry by the sign of a running mean of its gradient, smoothed "
+       "by eps, with decoupled weight decay",
+       "beta1 beta2 eps adam_read_in weight_decay", .rule = rule, .memories = 1);

@@ -22,13 +22,6 @@ static double edge(const struct training *training, double decay) {
     return (2 - decay) * (1 + training->momentum);
 }
 
-const struct optimizer optimizer_momentum = {
-    .choice = {.name = "momentum",
-               .doc =
-                   "a step down a sum of gradients that decays by the factor momentum in each step",
-               .keys = "momentum weight_decay"},
-    .edge = edge,
-    .memories = 1,
-    .move = move,
-    .move_host = move_host,
-};
+CHOICE(optimizer, momentum,
+       "a step down a sum of gradients that decays by the factor momentum in each step",
+       "momentum weight_decay", .edge = edge, .memories = 1, .move = move, .move_host = move_host);

@@ -24,14 +24,9 @@ static int move_parts(const struct optimizer_step *step, struct polar_part *part
     return polar_change_parts(part, parts, stacked, &rule, err);
 }
 
-const struct optimizer optimizer_muon = {
-    .choice = {.name = "muon",
-               .doc = "a step along the nearest orthogonal matrix to a sum of gradients, for each "
-                      "matrix with two infinite sides; the rest by rest_optimizer",
-               .keys = "momentum muon nesterov muon_experts muon_heads rest_optimizer "
-                       "rest_eta0 rest weight_decay"},
-    .matrices = true,
-    .memories = 1,
-    .move = move,
-    .move_parts = move_parts,
-};
+CHOICE(optimizer, muon,
+       "a step along the nearest orthogonal matrix to a sum of gradients, for each "
+       "matrix with two infinite sides; the rest by rest_optimizer",
+       "momentum muon nesterov muon_experts muon_heads rest_optimizer "
+       "rest_eta0 rest weight_decay",
+       .matrices = true, .memories = 1, .move = move, .move_parts = move_parts);

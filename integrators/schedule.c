@@ -29,36 +29,18 @@ static double power(const struct training *training, double past, double left) {
     return pow(1 + past / training->schedule.t0, -training->schedule.power);
 }
 
-const struct schedule schedule_constant = {.choice = {.name = "constant", .doc = "1"},
-                                           .factor = constant};
-const struct schedule schedule_linear = {
-    .choice = {.name = "linear",
-               .doc = "falls along a line to schedule_end, which it reaches after schedule_steps",
-               .keys = "schedule_steps schedule_end"},
-    .ends = true,
-    .factor = linear,
-};
-const struct schedule schedule_cosine = {
-    .choice = {.name = "cosine",
-               .doc = "falls along half a cosine to schedule_end, after schedule_steps",
-               .keys = "schedule_steps schedule_end"},
-    .ends = true,
-    .factor = cosine,
-};
-const struct schedule schedule_polynomial = {
-    .choice = {.name = "polynomial",
-               .doc = "falls to schedule_end, after schedule_steps, as the power schedule_power of "
-                      "the time that is left",
-               .keys = "schedule_steps schedule_end schedule_power"},
-    .ends = true,
-    .factor = polynomial,
-};
-const struct schedule schedule_power = {
-    .choice = {.name = "power",
-               .doc = "(1 + t/schedule_t0)^-schedule_power",
-               .keys = "schedule_power schedule_t0"},
-    .factor = power,
-};
+CHOICE(schedule, constant, "1", NULL, .factor = constant);
+CHOICE(schedule, linear,
+       "falls along a line to schedule_end, which it reaches after schedule_steps",
+       "schedule_steps schedule_end", .ends = true, .factor = linear);
+CHOICE(schedule, cosine, "falls along half a cosine to schedule_end, after schedule_steps",
+       "schedule_steps schedule_end", .ends = true, .factor = cosine);
+CHOICE(schedule, polynomial,
+       "falls to schedule_end, after schedule_steps, as the power schedule_power of "
+       "the time that is left",
+       "schedule_steps schedule_end schedule_power", .ends = true, .factor = polynomial);
+CHOICE(schedule, power, "(1 + t/schedule_t0)^-schedule_power", "schedule_power schedule_t0",
+       .factor = power);
 
 const struct choice *const schedule_list[] = {
     &schedule_constant.choice,   &schedule_linear.choice, &schedule_cosine.choice,

@@ -3,7 +3,6 @@
 #include "integrators/optimizer.h"
 #include "kernels/array/dist.h"
 #include "kernels/array/profile.h"
-#include "models/engine/loss.h"
 #include "models/lua/script.h"
 #include "solver/command.h"
 #include "solver/run/costs.h"

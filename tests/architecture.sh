@@ -43,7 +43,7 @@ close includes_point_one_way
 
 # solver/ knows networks by struct model alone, gates and other settings by what models/networks/settings.h
 # says they mean.
-names=$(sed -n 's/^    \.name = "\(.*\)",$/\1/p' models/networks/*.c | paste -sd '|')
+names=$(sed -n 's/^MODEL(\([a-z_0-9]*\),.*/\1/p' models/networks/*.c | paste -sd '|')
 [ -n "$names" ] || say "no networks in models/"
 wrong=$(grep -rnE "\"($names)\"|model_($names)|GATE_(SIGMOID|SOFTMAX|CONSTANT)" solver integrators)
 [ -z "$wrong" ] || say "$wrong"
@@ -53,6 +53,8 @@ close solver_names_no_network
 # address: one that was forgotten in its list is named here.
 program=$(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/')
 rows=$(sed -nE 's/^(static )?const struct [a-z_0-9]+ ([a-z_0-9]+) = \{.*/\2/p
+    s/^(static )?CHOICE\(([a-z_]+), ([a-z_0-9]+),.*/\2_\3/p
+    s/^(static )?MODEL\(([a-z_0-9]+),.*/model_\2/p
     s/^(static )?OPERATION\(([a-z_0-9]+),.*/operation_\2/p
     /^(static )?OPERATION\($/ {n; s/^ +([a-z_0-9]+),.*/operation_\1/p}' $program | sort -u)
 [ -n "$rows" ] || say "no rows"
@@ -61,7 +63,7 @@ listed=$(grep -ohE '&[a-z_0-9]+|OPTIMIZER\([a-z_0-9]+\)' $program | tr -d '&)' |
 for row in $rows; do
     case " $listed " in
     *" $row "*) ;;
-    *) say "$(grep -lE "^((static )?const struct [a-z_0-9]+ $row = |.*(OPERATION\(|   )${row#operation_}, )" \
+    *) say "$(grep -lE "^((static )?const struct [a-z_0-9]+ $row = |.*(\(|   )${row%%_*}, ${row#*_},|.*(\(|   )${row#*_},)" \
         $program): no list has $row" ;;
     esac
 done

@@ -35,6 +35,9 @@ struct real_list {
 struct choice {
     CHOICE_FIELDS;
 };
+/* The row of such a thing, kind_NAME, by its text, its keys and the other fields of its kind. */
+#define CHOICE(kind, called, text, keys, ...)                                                      \
+    const struct kind kind##_##called = {.choice = {#called, text, keys}, __VA_ARGS__}
 struct param_row {
     const char *key;
     enum param_type type;

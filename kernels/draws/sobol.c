@@ -1,6 +1,5 @@
 /* Normals of scrambled Sobol points. */
 #include "kernels/draws/sobol.h"
-#include "kernels/draws/directions.h"
 
 #include <gsl/gsl_cdf.h>
 

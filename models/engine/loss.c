@@ -18,14 +18,9 @@ static void mse_curvature(int C, const double *f, const double *y, double *H) {
         H[k] = k % (C + 1) == 0;
 }
 
-const struct loss loss_mse = {
-    .choice = {.name = "mse", .doc = "l = (y - f)^2/2, summed over outputs"},
-    .equation = "sum_c (y - f)^2 / 2",
-    .tex = "\\frac{1}{2} \\sum_c (y_c - f_c)^2",
-    .targets = LOSS_TARGETS_NUMBERS,
-    .value = mse,
-    .curvature = mse_curvature,
-};
+CHOICE(loss, mse, "l = (y - f)^2/2, summed over outputs", NULL, .equation = "sum_c (y - f)^2 / 2",
+       .tex = "\\frac{1}{2} \\sum_c (y_c - f_c)^2", .targets = LOSS_TARGETS_NUMBERS, .value = mse,
+       .curvature = mse_curvature);
 
 /* The slope is that of mse, but not beyond 1. */
 static double huber(int C, const double *f, const double *y, double *Delta) {
@@ -43,16 +38,12 @@ static void huber_curvature(int C, const double *f, const double *y, double *H) 
         H[k] = k % (C + 1) == 0 && fabs(y[k % C] - f[k % C]) <= 1;
 }
 
-static const struct loss loss_huber = {
-    .choice = {.name = "huber",
-               .doc = "l = (y - f)^2/2 where |y - f| <= 1, else |y - f| - 1/2, summed over "
-                      "outputs"},
-    .equation = "sum_c d (|y - f| - d/2), d = min(|y - f|, 1)",
-    .tex = "\\sum_c d_c (|y_c - f_c| - d_c/2),\\; d_c = \\min(|y_c - f_c|, 1)",
-    .targets = LOSS_TARGETS_NUMBERS,
-    .value = huber,
-    .curvature = huber_curvature,
-};
+static CHOICE(loss, huber,
+              "l = (y - f)^2/2 where |y - f| <= 1, else |y - f| - 1/2, summed over "
+              "outputs",
+              NULL, .equation = "sum_c d (|y - f| - d/2), d = min(|y - f|, 1)",
+              .tex = "\\sum_c d_c (|y_c - f_c| - d_c/2),\\; d_c = \\min(|y_c - f_c|, 1)",
+              .targets = LOSS_TARGETS_NUMBERS, .value = huber, .curvature = huber_curvature);
 
 /* The exponential is of a number that is not positive, so it never overflows. */
 static double logistic(int C, const double *f, const double *y, double *Delta) {
@@ -68,15 +59,9 @@ static void logistic_curvature(int C, const double *f, const double *y, double *
     *H = fabs(Delta) * (1 - fabs(Delta));
 }
 
-const struct loss loss_logistic = {
-    .choice = {.name = "logistic",
-               .doc = "l = log(1 + exp(-y f)), for one output and labels +1 or -1"},
-    .equation = "log(1 + exp(-y f))",
-    .tex = "\\log(1 + e^{-y f})",
-    .targets = LOSS_TARGETS_SIGNS,
-    .value = logistic,
-    .curvature = logistic_curvature,
-};
+CHOICE(loss, logistic, "l = log(1 + exp(-y f)), for one output and labels +1 or -1", NULL,
+       .equation = "log(1 + exp(-y f))", .tex = "\\log(1 + e^{-y f})",
+       .targets = LOSS_TARGETS_SIGNS, .value = logistic, .curvature = logistic_curvature);
 
 /* At y f = 1, where there is no derivative, the gradient is that of the flat side. */
 static double hinge(int C, const double *f, const double *y, double *Delta) {
@@ -92,14 +77,9 @@ static void hinge_curvature(int C, const double *f, const double *y, double *H) 
     *H = 0;
 }
 
-static const struct loss loss_hinge = {
-    .choice = {.name = "hinge", .doc = "l = max(0, 1 - y f), for one output and labels +1 or -1"},
-    .equation = "max(0, 1 - y f)",
-    .tex = "\\max(0, 1 - y f)",
-    .targets = LOSS_TARGETS_SIGNS,
-    .value = hinge,
-    .curvature = hinge_curvature,
-};
+static CHOICE(loss, hinge, "l = max(0, 1 - y f), for one output and labels +1 or -1", NULL,
+              .equation = "max(0, 1 - y f)", .tex = "\\max(0, 1 - y f)",
+              .targets = LOSS_TARGETS_SIGNS, .value = hinge, .curvature = hinge_curvature);
 
 /* The largest output is taken out of all of them before they are exponentiated. A row of zeros asks
  * for nothing: its loss and Delta are 0. */
@@ -133,15 +113,11 @@ static void cross_entropy_curvature(int C, const double *f, const double *y, dou
         }
 }
 
-const struct loss loss_cross_entropy = {
-    .choice = {.name = "cross_entropy",
-               .doc = "l = -log softmax(f) at the class that is the target, for several outputs"},
-    .equation = "-sum_c y_c log softmax_c(f)",
-    .tex = "-\\sum_c y_c \\log \\mathrm{softmax}_c(f)",
-    .targets = LOSS_TARGETS_CLASSES,
-    .value = cross_entropy,
-    .curvature = cross_entropy_curvature,
-};
+CHOICE(loss, cross_entropy,
+       "l = -log softmax(f) at the class that is the target, for several outputs", NULL,
+       .equation = "-sum_c y_c log softmax_c(f)",
+       .tex = "-\\sum_c y_c \\log \\mathrm{softmax}_c(f)", .targets = LOSS_TARGETS_CLASSES,
+       .value = cross_entropy, .curvature = cross_entropy_curvature);
 
 const struct choice *const loss_list[] = {&loss_mse.choice,           &loss_huber.choice,
                                           &loss_logistic.choice,      &loss_hinge.choice,

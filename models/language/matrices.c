@@ -1,5 +1,4 @@
 /* Writes the operations of a program with a matrix: read-in, maps, looks, biases, read-out. */
-#include "models/engine/node.h"
 #include "models/language/tokens.h"
 #include "kernels/base/text.h"
 

@@ -45,6 +45,8 @@ struct model {
      * That is then refused, unless it has its default. */
     const char *(*idle)(const struct network *network, const char *key);
 };
+/* The row of a network of this project by its fields; its list calls it model_NAME. */
+#define MODEL(called, ...) const struct model model_##called = {.name = #called, __VA_ARGS__}
 enum { MODEL_MOST = 40 };
 /* Ends with NULL. Changed by network_add alone. */
 extern const struct model *model_list[MODEL_MOST + 1];

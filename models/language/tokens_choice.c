@@ -91,17 +91,17 @@ static void choice_shape(struct program *p, struct node *node, struct population
 }
 
 /* What both words have but for their names and what is said of them. */
-#define CHOICE                                                                                     \
+#define BOTH_WORDS                                                                                 \
     .arguments = "x, C", .gives = "rows or numbers", .shape = choice_shape,                        \
     .zeros = ZEROS_OF_TOKENS, .prepare = choice_prepare, .forward = choice_forward,                \
     .constants = CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),                      \
     .jumps = operation_always
 
-OPERATION(top_rows, CHOICE,
+OPERATION(top_rows, BOTH_WORDS,
           .doc = "a mask, at each site or of each number: 1 on the C tokens of an "
                  "input with the largest x; "
                  "ties go to the first token; constant in the backward pass");
-OPERATION(first_rows, CHOICE,
+OPERATION(first_rows, BOTH_WORDS,
           .doc = "a mask, at each site or of each number: 1 on the first C "
                  "tokens of an input whose x is "
                  "above 0; constant in the backward pass");

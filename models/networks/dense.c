@@ -29,11 +29,8 @@ static void dense_write(struct program *p) {
     program_read_out(p, x, (struct weight){.name = "w"});
 }
 
-const struct model model_dense = {
-    .name = "dense",
-    .doc = "deep dense network, infinitely wide",
-    .source = "Bordelon & Pehlevan, Self-consistent dynamical field theory of kernel evolution in "
-              "wide neural networks (2022)",
-    .keys = "read_out activation depth",
-    .write = dense_write,
-};
+MODEL(dense, .doc = "deep dense network, infinitely wide",
+      .source =
+          "Bordelon & Pehlevan, Self-consistent dynamical field theory of kernel evolution in "
+          "wide neural networks (2022)",
+      .keys = "read_out activation depth", .write = dense_write);

@@ -8,7 +8,6 @@
  * E = expert_layers; o is sigma or the identity. Top-K: the mask of the K = rho M largest logits is
  * a constant in the backward pass. In the limit psi(0) = b. Written in muP; parameterization.c has
  * what the others have beside it. */
-#include "models/parts/block.h"
 #include "models/parts/router.h"
 
 static const struct param_row regime1_rows[] = {
@@ -113,15 +112,10 @@ static void regime1_write(struct program *p) {
     block_network(p, PARAMETERIZATION_REGIME1, regime1_block);
 }
 
-const struct model model_regime1 = {
-    .name = "regime1",
-    .doc = "fixed number of deep experts, infinitely wide",
-    .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
-              "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
-    .keys = "parameterization read_out activation gate beta rho experts expert_layers "
-            "expert_output q0 iota expert_activation shared_experts router_rate bias bias_per "
-            "biases bias_std bias_noise eta_bias balance_loss z_loss softmax_over",
-    .rows = regime1_rows,
-    .check = regime1_check,
-    .write = regime1_write,
-};
+MODEL(regime1, .doc = "fixed number of deep experts, infinitely wide",
+      .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
+                "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
+      .keys = "parameterization read_out activation gate beta rho experts expert_layers "
+              "expert_output q0 iota expert_activation shared_experts router_rate bias bias_per "
+              "biases bias_std bias_noise eta_bias balance_loss z_loss softmax_over",
+      .rows = regime1_rows, .check = regime1_check, .write = regime1_write);

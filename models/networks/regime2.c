@@ -10,7 +10,6 @@
  * M^{-1/2}, and then nothing of its random part is left in the limit. Cotangents are kappa (router)
  * and kappa N_e (units) times the page's. */
 #include "models/parts/gate.h"
-#include "models/parts/block.h"
 #include "models/engine/net.h"
 
 static const struct param_row regime2_rows[] = {
@@ -75,16 +74,11 @@ static void regime2_write(struct program *p) {
     block_network(p, PARAMETERIZATION_REGIME2, regime2_block);
 }
 
-const struct model model_regime2 = {
-    .name = "regime2",
-    .doc = "number of experts proportional to the width, experts of a fixed width",
-    .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
-              "Parameterization, appendices L (MSSP) and M (muP), corrected as in "
-              "docs/theory/regime2.md",
-    .keys = "parameterization read_out activation gate beta kappa expert_width rho aggregation "
-            "lambda_in expert_activation eta_bias balance_loss z_loss softmax_over",
-    .solver_keys = "expert_sites",
-    .rows = regime2_rows,
-    .check = regime2_check,
-    .write = regime2_write,
-};
+MODEL(regime2, .doc = "number of experts proportional to the width, experts of a fixed width",
+      .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
+                "Parameterization, appendices L (MSSP) and M (muP), corrected as in "
+                "docs/theory/regime2.md",
+      .keys = "parameterization read_out activation gate beta kappa expert_width rho aggregation "
+              "lambda_in expert_activation eta_bias balance_loss z_loss softmax_over",
+      .solver_keys = "expert_sites", .rows = regime2_rows, .check = regime2_check,
+      .write = regime2_write);

@@ -14,7 +14,6 @@
  * muP, the normals of the units, the same for all experts. Cotangents are kappa (router) and iota
  * (pairs) times the page's. */
 #include "models/parts/gate.h"
-#include "models/parts/block.h"
 #include "models/engine/net.h"
 
 static const char *regime3_check(const struct network *network, int N, int expert_sites,
@@ -101,15 +100,10 @@ static void regime3_write(struct program *p) {
     block_network(p, PARAMETERIZATION_REGIME3, regime3_block);
 }
 
-const struct model model_regime3 = {
-    .name = "regime3",
-    .doc = "number of experts and width of an expert proportional to the width",
-    .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
-              "Parameterization, appendices N (MSSP) and O (muP), corrected as in "
-              "docs/theory/regime3.md",
-    .keys = "parameterization read_out activation gate beta kappa iota rho aggregation "
-            "expert_activation eta_bias balance_loss z_loss softmax_over",
-    .solver_keys = "expert_sites unit_sites",
-    .check = regime3_check,
-    .write = regime3_write,
-};
+MODEL(regime3, .doc = "number of experts and width of an expert proportional to the width",
+      .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
+                "Parameterization, appendices N (MSSP) and O (muP), corrected as in "
+                "docs/theory/regime3.md",
+      .keys = "parameterization read_out activation gate beta kappa iota rho aggregation "
+              "expert_activation eta_bias balance_loss z_loss softmax_over",
+      .solver_keys = "expert_sites unit_sites", .check = regime3_check, .write = regime3_write);

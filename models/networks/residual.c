@@ -10,7 +10,6 @@
  * W0 and w are drawn from the pool of the stream: balanced draws make them orthogonal. For alpha =
  * 0 the units are nominally 2^400 N, as N is 2^400: sqrt(alpha) = 2^-200 vanishes, the ones stay
  * exact. Cotangents of experts and units are 1/L times the page's. */
-#include "models/parts/block.h"
 #include "models/parts/balance.h"
 #include "models/parts/gate.h"
 #include "models/engine/net.h"
@@ -107,14 +106,9 @@ static void residual_write(struct program *p) {
     program_read_out(p, h, (struct weight){.name = "w"});
 }
 
-const struct model model_residual = {
-    .name = "residual",
-    .doc = "deep residual mixture of experts, which have a fixed or an infinite width",
-    .source = "Hyperparameter Transfer with Mixture-of-Experts Layers, section 4, appendix E",
-    .keys = "read_out activation rho depth alpha expert_width experts q0 eta_bias bias_std "
-            "bias_draws",
-    .solver_keys = "expert_sites unit_sites",
-    .rows = residual_rows,
-    .check = residual_check,
-    .write = residual_write,
-};
+MODEL(residual, .doc = "deep residual mixture of experts, which have a fixed or an infinite width",
+      .source = "Hyperparameter Transfer with Mixture-of-Experts Layers, section 4, appendix E",
+      .keys = "read_out activation rho depth alpha expert_width experts q0 eta_bias bias_std "
+              "bias_draws",
+      .solver_keys = "expert_sites unit_sites", .rows = residual_rows, .check = residual_check,
+      .write = residual_write);

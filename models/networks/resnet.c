@@ -36,12 +36,8 @@ static void resnet_write(struct program *p) {
     program_read_out(p, h, (struct weight){.name = "w"});
 }
 
-const struct model model_resnet = {
-    .name = "resnet",
-    .doc = "deep residual dense network, infinitely wide",
-    .source = "Bordelon, Noci, Li, Hanin & Pehlevan, Depthwise hyperparameter transfer in residual "
-              "networks: dynamics and scaling limit (2023)",
-    .keys = "read_out activation depth branch",
-    .rows = resnet_rows,
-    .write = resnet_write,
-};
+MODEL(resnet, .doc = "deep residual dense network, infinitely wide",
+      .source =
+          "Bordelon, Noci, Li, Hanin & Pehlevan, Depthwise hyperparameter transfer in residual "
+          "networks: dynamics and scaling limit (2023)",
+      .keys = "read_out activation depth branch", .rows = resnet_rows, .write = resnet_write);

@@ -1,6 +1,5 @@
 /* The keys of section [network], put together from those of the models. */
 #include "models/networks/settings.h"
-#include "kernels/array/backend.h"
 #include "kernels/base/text.h"
 #include "models/language/program.h"
 

@@ -99,18 +99,12 @@ static void stack_write(struct program *p) {
     program_read_out(p, x, w);
 }
 
-const struct model model_stack = {
-    .name = "stack",
-    .doc = "stacked blocks, each a mixture of experts as in regime1, regime2 or regime3",
-    .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
-              "Parameterization, section 2, appendix I.10, Table B.2",
-    .keys = "parameterization read_out activation expert_activation depth mixture stream "
-            "branch_power block_norm shared_experts gate beta kappa iota expert_width rho "
-            "aggregation lambda_in experts expert_layers expert_output q0 router_rate bias "
-            "bias_per biases bias_std bias_noise eta_bias balance_loss z_loss softmax_over",
-    .solver_keys = "expert_sites unit_sites",
-    .rows = stack_rows,
-    .check = stack_check,
-    .write = stack_write,
-    .idle = stack_idle,
-};
+MODEL(stack, .doc = "stacked blocks, each a mixture of experts as in regime1, regime2 or regime3",
+      .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
+                "Parameterization, section 2, appendix I.10, Table B.2",
+      .keys = "parameterization read_out activation expert_activation depth mixture stream "
+              "branch_power block_norm shared_experts gate beta kappa iota expert_width rho "
+              "aggregation lambda_in experts expert_layers expert_output q0 router_rate bias "
+              "bias_per biases bias_std bias_noise eta_bias balance_loss z_loss softmax_over",
+      .solver_keys = "expert_sites unit_sites", .rows = stack_rows, .check = stack_check,
+      .write = stack_write, .idle = stack_idle);

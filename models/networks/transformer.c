@@ -100,17 +100,11 @@ static void transformer_write(struct program *p) {
     program_read_out(p, normed_rows(p, network->block.final_norm, h), (struct weight){.name = "w"});
 }
 
-const struct model model_transformer = {
-    .name = "transformer",
-    .doc = "transformer with a mixture of experts, infinitely wide",
-    .source = "Bordelon, Chaudhry & Pehlevan, Infinite limits of multi-head transformer dynamics "
-              "(2024), with experts as in docs/theory/transformer.md",
-    .keys = "parameterization read_out activation depth many_experts kappa expert_width "
-            "aggregation lambda_in heads head_limit head_width attention_width attention_beta "
-            "causal branch_power norm final_norm zero_queries " FIXED_EXPERTS,
-    .solver_keys = "expert_sites unit_sites",
-    .rows = transformer_rows,
-    .check = transformer_check,
-    .write = transformer_write,
-    .idle = transformer_idle,
-};
+MODEL(transformer, .doc = "transformer with a mixture of experts, infinitely wide",
+      .source = "Bordelon, Chaudhry & Pehlevan, Infinite limits of multi-head transformer dynamics "
+                "(2024), with experts as in docs/theory/transformer.md",
+      .keys = "parameterization read_out activation depth many_experts kappa expert_width "
+              "aggregation lambda_in heads head_limit head_width attention_width attention_beta "
+              "causal branch_power norm final_norm zero_queries " FIXED_EXPERTS,
+      .solver_keys = "expert_sites unit_sites", .rows = transformer_rows,
+      .check = transformer_check, .write = transformer_write, .idle = transformer_idle);

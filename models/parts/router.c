@@ -1,6 +1,5 @@
 /* A router over a fixed number of experts. */
 #include "models/parts/router.h"
-#include "kernels/draws/rng.h"
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 

@@ -1,5 +1,4 @@
 #include "solver/data/coordinates.h"
-#include "kernels/maps/thin.h"
 #include "models/engine/net.h"
 #include "solver/data/tokens.h"
 

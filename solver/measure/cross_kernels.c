@@ -6,7 +6,6 @@
  * over pairs i != j of <x_i x_j>_units, beside that of i = j. Units of different populations are
  * not numbered alike, and not compared; nor are those of a limit where experts share their normals.
  * Declaring it ends with CODE_INPUT and a sentence where rows cannot be compared. */
-#include "solver/measure/instrument.h"
 #include "solver/measure/fields.h"
 
 /* What one word addresses. */

@@ -6,7 +6,6 @@
  * and experts differ: by the few units that they have, by what their gates were. Written are K_e of
  * the first experts of the first run, and the mean over all experts of K_e^2, which limits and
  * networks can be compared by. */
-#include "solver/measure/kernel_series.h"
 #include "solver/measure/observe.h"
 
 enum { SQUARE, SINGLE };

@@ -1,6 +1,4 @@
 /* The series of gradients apart: [output] gradients. */
-#include "solver/measure/gradients.h"
-#include "solver/measure/kernel_series.h"
 #include "solver/measure/observe.h"
 
 /* --- kernels --------------------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
 #include "kernels/array/profile.h"
 #include "kernels/base/text.h"
 #include "models/engine/counts.h"
-#include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 
 /* Sums of products are NaN only where rows are not finite. */

@@ -2,7 +2,6 @@
  * (the smallest of the share that is routed to) and ln S, S = <m exp(beta psi)> of a softmax; over
  * experts, quantiles of their loads, mean over rows of m/<m>, or of phi/<phi> where all are routed
  * to: 1 where all experts are alike. */
-#include "solver/measure/instrument.h"
 #include "solver/measure/fields.h"
 
 #include <gsl/gsl_sort_double.h>

@@ -1,6 +1,5 @@
 #include "solver/measure/sharpness.h"
 #include "integrators/schedule.h"
-#include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 
 #include <lapacke.h>

@@ -4,7 +4,6 @@
  * divides the step of one by is made of its memory and of the gradient that training has now. Of a
  * map, a and b are y and x over the sites of both sides; of a thin matrix, its coefficients and
  * rows over sites; of numbers on the host there is no b. */
-#include "kernels/maps/map.h"
 #include "solver/measure/sharpness.h"
 
 #include <cblas.h>

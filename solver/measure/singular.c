@@ -15,7 +15,6 @@
 #include "solver/measure/instrument.h"
 #include "kernels/maps/polar.h"
 #include "kernels/maps/spikes.h"
-#include "integrators/integrator.h"
 
 #include <lapacke.h>
 

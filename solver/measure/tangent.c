@@ -3,8 +3,6 @@
  * several outputs of an input the mean over these of each one's own. Of the loss of the task
  * (`tangent_loss`) and of each penalty (`tangent_balance_loss`, ...) the products of the gradients
  * of two inputs (solver/measure/gradients.h). */
-#include "solver/measure/instrument.h"
-#include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 
 /* What is said of the outputs, of one and of several, of the loss and of a penalty. */

@@ -3,11 +3,9 @@
  * share out their blocks of sites. Either way the numbers are the same. */
 #include "solver/run/ensemble.h"
 #include "models/engine/counts.h"
-#include "models/engine/node.h"
 #include "integrators/batch.h"
 #include "kernels/array/dist.h"
 #include "kernels/array/profile.h"
-#include "solver/measure/observe.h"
 #include "solver/run/exchange.h"
 #include "solver/run/iteration.h"
 #include "solver/run/states.h"

@@ -3,7 +3,6 @@
 #include "integrators/batch.h"
 #include "kernels/base/text.h"
 #include "solver/measure/carriers.h"
-#include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 #include "solver/run/ensemble.h"
 

@@ -1,5 +1,4 @@
 #include "solver/run/notes.h"
-#include "kernels/base/text.h"
 #include "solver/measure/response.h"
 #include "solver/measure/stats.h"
 #include "solver/measure/still.h"

@@ -1,5 +1,4 @@
 #include "solver/run/ensemble.h"
-#include "models/engine/net.h"
 #include "solver/run/recheck.h"
 
 static struct run finer_of(const struct run *run) {

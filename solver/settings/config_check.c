@@ -1,5 +1,4 @@
 /* Checks across keys. */
-#include "solver/settings/config.h"
 #include "integrators/schedule.h"
 #include "solver/settings/names.h"
 

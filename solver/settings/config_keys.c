@@ -1,6 +1,5 @@
 /* The sections of the ini file that are not a network's or an integrator's, and keys that have no
  * effect where they are. */
-#include "kernels/base/text.h"
 #include "solver/settings/config.h"
 #include "integrators/anderson.h"
 #include "solver/settings/row.h"

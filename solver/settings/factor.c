@@ -1,7 +1,6 @@
 /* Free keys of an ini: kept in the order of their sections and names, whatever the order in which
  * they are given, so that the same set is always the same text. */
 #include "solver/settings/param_keys.h"
-#include "kernels/base/text.h"
 
 #include <errno.h>
 

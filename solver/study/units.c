@@ -2,7 +2,6 @@
 #include "solver/study/units.h"
 #include "solver/files/partial.h"
 #include "solver/files/provenance.h"
-#include "solver/run/run.h"
 #include "solver/run/states.h"
 #include "solver/settings/param_keys.h"
 #include "solver/study/units_check.h"

@@ -1,5 +1,4 @@
 #include "solver/study/units_check.h"
-#include "kernels/base/text.h"
 #include "solver/files/provenance.h"
 #include "solver/run/sites.h"
 #include "solver/settings/row.h"
