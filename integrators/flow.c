@@ -36,8 +36,7 @@ static int place_stage(struct net *net, const struct step *step, int stages, con
     return net_place(net, stages, steps, err);
 }
 
-/* The error of f in a step, from what f was at its start and after its first stage, by the largest
- * of all outputs. */
+/* The error of f in a step, from f at its start and after its first stage: of the worst output. */
 static double heun_error(struct net *net, const double *start, const double *euler) {
     double moved = 0, apart = 0, change = 0;
     for (int mu = 0; mu < net->batch.output_rows * net->setup.data.C; mu++) {

@@ -32,8 +32,7 @@ const struct param_row training_rows[] = {
     {"loss", PARAM_ROW, OFFSET(loss), "mse", 0, 0, loss_list, NULL,
      "Loss function l(f, y), of which training minimises the mean over the inputs."},
     {"integrator", PARAM_ROW, OFFSET(integrator), "gd", 0, 0, integrator_list, NULL,
-     "Method by which training goes on in time. A unit of time is one step of gradient "
-     "descent."},
+     "Method by which training goes on in time. A unit of time is one step of gradient descent."},
     {"optimizer", PARAM_ROW, OFFSET(optimizer), "gd", 0, 0, optimizer_list, "integrator",
      "Rule by which gradient descent updates the weights."},
     {"momentum", PARAM_REAL, OFFSET(momentum), "0.9", 0, 1, NULL, "optimizer",
@@ -108,9 +107,8 @@ const struct param_row training_rows[] = {
     {"schedule_power", PARAM_REAL, OFFSET(schedule.power), "0.5", 0, 10, NULL, "schedule",
      "Exponent with which the learning rate falls."},
     {"schedule_t0", PARAM_REAL, OFFSET(schedule.t0), "1", 1e-6, 1e9, NULL, "schedule",
-     "Number of steps (in gradient flow, the time) after the warmup at which the learning "
-     "rate begins to fall. With schedule_power = 0.5 and the value of warmup it falls as "
-     "1/sqrt(t)."},
+     "Number of steps (in gradient flow, the time) after the warmup at which the learning rate "
+     "begins to fall. With schedule_power = 0.5 and the value of warmup it falls as 1/sqrt(t)."},
     {"clip", PARAM_REAL, OFFSET(clip), "0", 0, 1e12, NULL, "integrator",
      "Largest norm of the gradient, above which it is scaled down. 0 does not clip. The norm "
      "is of order one at any width (docs/learning.md, section 10) and written as gradient_norm."},

@@ -27,6 +27,5 @@ static int move_parts(const struct optimizer_step *step, struct polar_part *part
 CHOICE(optimizer, muon,
        "a step along the nearest orthogonal matrix to a sum of gradients, for each "
        "matrix with two infinite sides; the rest by rest_optimizer",
-       "momentum muon nesterov muon_experts muon_heads rest_optimizer "
-       "rest_eta0 rest weight_decay",
+       "momentum muon nesterov muon_experts muon_heads rest_optimizer rest_eta0 rest weight_decay",
        .matrices = true, .memories = 1, .move = move, .move_parts = move_parts);

@@ -184,8 +184,7 @@ extern const struct backend backend_shadow;     /* the same on separate, poisone
 extern const struct backend backend_shadow_single;
 extern const struct backend backend_cuda; /* cuBLAS and own kernels; make CUDA=1 */
 extern const struct backend backend_cuda_single;
-/* This backend has the numbers that are counted, K sites of each row, whatever the backend of
- * populations is. */
+/* This backend has the numbers that are counted, K sites of each row, whatever populations have. */
 extern const struct backend backend_counted;
 /* Returns its rows as they are, [count][K]; NULL where the array has no memory. */
 double *counted_numbers(struct rows rows);

@@ -15,8 +15,7 @@
 #endif
 
 /* dots() works on SUMS numbers of C at once, for each of all parts, or on LONG_SUMS of one part
- * after the other, of at most SHORT rows of the shorter factor; a thread's task is PIECE rows of
- * the longer one. */
+ * after the other, of at most SHORT rows of the shorter factor; a task is PIECE of the longer. */
 #define SUMS 32768
 #define LONG_SUMS 131072
 #define SHORT 128
@@ -119,8 +118,7 @@ static real *site_at(struct rows rows, int row, int site, int *count) {
     return cpu_at(rows, row, site / block) + from;
 }
 
-/* Results (first + k, site + l) = scale sums[k][l], or turned, sums[l][k], rows of sums being
- * `columns` long. */
+/* Results (first + k, site + l) = scale sums[k][l], or turned; rows of sums: `columns` long. */
 static void place_sums(const double *sums, int columns, bool turned, double scale, int first,
                        int rows, int site, int sites, struct target out) {
     size_t along = turned ? (size_t)columns : 1, across = turned ? 1 : (size_t)columns;

@@ -1,5 +1,4 @@
-/* Loops over sites of the reference backend: normals, functions, products site by site and their
- * averages, groups. */
+/* Loops over sites of the reference backend: normals, functions, products and averages, groups. */
 #include "kernels/array/cpu.h"
 #include "kernels/array/functions.h"
 

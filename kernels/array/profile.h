@@ -35,8 +35,7 @@ struct profile_cost {
     double calls, seconds, flops, bytes;
 };
 #define PROFILE_NAME 40
-/* op "": time at the place outside of operations and inner places, for places that ask for it
- * (profile_other). */
+/* op "": time at the place outside of operations and inner places, if asked for (profile_other). */
 struct profile_entry {
     char place[PROFILE_NAME];
     const char *op;

@@ -46,8 +46,7 @@ struct param_row {
     double min, max;   /* closed range of numbers and of every list element; unused if equal */
     /* PARAM_CHOICE and PARAM_CHOICES have their words here, blank-separated, and PARAM_INT those
      * that may stand in the place of a number; PARAM_ROW has its things, a const struct choice
-     * *const
-     * [], NULL at the end; all others NULL. */
+     * *const [], NULL at the end; all others NULL. */
     const void *choices;
     /* The row is used only then: "key=choice|choice" names choices of an earlier key of the same
      * section; "key" alone, of a PARAM_ROW, means the choices whose `keys` contain this row, and

@@ -26,8 +26,7 @@ void text_append_list(char *note, const char *format, va_list list);
 /* Makes a sentence that may have been cut, or names a file, UTF-8, which JSON and HDF5 ask for:
  * bytes at its end that begin a letter are taken off, and others that are no UTF-8 become '?'. */
 void text_mend(char *text);
-/* The first byte that belongs to a control character other than a tab, or is not UTF-8; NULL if
- * there is none. */
+/* The first byte of a control character other than a tab, or that is not UTF-8; NULL: none. */
 const char *text_find_bad(const char *text);
 /* Cuts a long text between characters; returns out. */
 const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text);

@@ -46,8 +46,7 @@ struct population_draws {
     struct sobol points[2]; /* made for the first draw; the second of sites beside their halves */
 };
 
-/* An orthonormal basis of everything that was drawn or met on a population, which new normals are
- * matched with. */
+/* An orthonormal basis of all that a population has drawn or met: new normals are matched to it. */
 struct population_span {
     struct array rows;    /* of all normals and basis vectors, but for those ... */
     struct array waiting; /* ... that enter it with the next normals, in one pass over it */

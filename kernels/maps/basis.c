@@ -298,8 +298,7 @@ static void gram_schmidt(struct growth *growth, int count) {
     take_out_base(growth->base, lossy_rows(growth, 0), growth->C, false);
 }
 
-/* Rows of x less their part in the base; without those that are known to be too short. Returns
- * their number. */
+/* Rows of x less their part in the base, without those known as too short. Returns their number. */
 static int known_rests(struct growth *growth, struct rows x, struct basis_known known) {
     size_t rank = (size_t)growth->base.count;
     int count = pick_rows(growth, x, known);

@@ -109,8 +109,7 @@ struct stage {
     int *live;           /* NULL, or which rows of an evaluation these are: y of all others is 0 */
 };
 
-/* Which rows of an evaluation those of a pass are, in order, where it has some of them: y of all
- * others is 0. */
+/* Which rows of an evaluation a pass has, in order, where it has some: y of all others is 0. */
 struct map_some {
     const int *which;
     int count;

@@ -12,8 +12,7 @@ int map_find_products(struct rows x, struct rows v, double **C, struct err *err)
     return CODE_OK;
 }
 
-/* Extends the basis of one side by what rows x add to it. New rows of the basis are basis->rows -
- * (rows before). */
+/* Extends the basis of one side by what rows x add to it: basis->rows - (rows before) rows. */
 static int grow_basis(struct map *map, bool forward, struct rows x, struct basis_known known,
                       struct err *err) {
     struct population *side = forward ? map->declared.source : map->declared.target;

@@ -125,8 +125,7 @@ struct factors {
     int *pivot;
 };
 
-/* How many eigenvalues of the matrix at w are negative: by its factors L D L^T, of as many
- * negative ones. */
+/* How many eigenvalues of the matrix at w are negative: as many as of D in its factors L D L^T. */
 static int count_negative(const struct pencil *f, double w, const struct factors *to) {
     int R = f->p + f->q, count = 0, *pivot = to->pivot;
     double *space = to->space;
@@ -208,8 +207,7 @@ static int roots_of_products(const struct map *map, struct rows L, int count, do
     return CODE_OK;
 }
 
-/* Rows with the singular values of what was learned: Z without its normals over the orthonormal q,
- * or K over p. */
+/* Rows with the singular values of what was learned: Z over q without its normals, or K over p. */
 static int find_learned(const struct map *map, int count, double *values, struct err *err) {
     const struct limit_state *limit = limit_of(map);
     FREED(array_free) struct array L = {0};

@@ -203,8 +203,7 @@ static bool is_drawn_on(const struct net *net, const struct population *populati
     return false;
 }
 
-/* Rows that one side of a map puts into the span of its population: its basis, and the normals of
- * the other side's. */
+/* Rows that one side of a map puts into its span: its basis, and the normals of the other's. */
 static double span_rows(const struct net *net, const struct map *map, bool source,
                         const struct population *population, double evaluations) {
     struct map_costs costs = net_map_costs(net, map, evaluations);

@@ -105,8 +105,7 @@ static json_t *number_of(const struct population *on) {
     return on ? json_integer(on->draws.stream.owner) : json_null();
 }
 
-/* The size of a finite network is a number; that of the limit, factor N^power, is read off its
- * nominal size. */
+/* A finite network's size is a number; a limit's, factor N^power, is read off its nominal size. */
 static json_t *describe_population(const struct net *net, int k) {
     const struct population *on = net->populations.item[k];
     double power = weight_power(on->size);
@@ -296,8 +295,7 @@ int describe_failed(const char *what, struct err *err) {
                    what);
 }
 
-/* Into memory of the right size: json_dumps, where it cannot make its own larger, leaves out names
- * and says nothing. */
+/* Into memory of the right size: json_dumps without memory to grow leaves out names, silently. */
 int describe_text(const json_t *whole, const char *what, char **text, struct err *err) {
     const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(17);
     size_t size = whole ? json_dumpb(whole, NULL, 0, flags) : 0;

@@ -39,9 +39,8 @@ static void huber_curvature(int C, const double *f, const double *y, double *H) 
 }
 
 static CHOICE(loss, huber,
-              "l = (y - f)^2/2 where |y - f| <= 1, else |y - f| - 1/2, summed over "
-              "outputs",
-              NULL, .equation = "sum_c d (|y - f| - d/2), d = min(|y - f|, 1)",
+              "l = (y - f)^2/2 where |y - f| <= 1, else |y - f| - 1/2, summed over outputs", NULL,
+              .equation = "sum_c d (|y - f| - d/2), d = min(|y - f|, 1)",
               .tex = "\\sum_c d_c (|y_c - f_c| - d_c/2),\\; d_c = \\min(|y_c - f_c|, 1)",
               .targets = LOSS_TARGETS_NUMBERS, .value = huber, .curvature = huber_curvature);
 

@@ -9,8 +9,7 @@
 
 #include "kernels/base/key.h"
 
-/* What the targets of a loss are, which decides what data may be given and how many outputs the
- * network has. */
+/* What the targets of a loss are: which data may be given, and how many outputs there are. */
 enum loss_targets {
     LOSS_TARGETS_NUMBERS, /* any numbers; any C */
     LOSS_TARGETS_SIGNS,   /* +1 or -1; C = 1 */

@@ -29,8 +29,7 @@ static const char *prefix_of(const struct program *p, int i) {
     return first ? "sigma" : taken ? NULL : functions_name[v->constant.fn];
 }
 
-/* The read-out, whose rows are its columns, has the name of its matrix. Rows of pairs of tokens
- * have none. */
+/* The read-out, whose rows are its columns, has its matrix's name; rows of pairs of tokens none. */
 static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
     const struct node *v = &p->node[i];
     char inner[NET_NAME];

@@ -341,8 +341,7 @@ int net_start(struct net *net, struct err *err);
  *
  * a sum of site averages: of order one at any width, and known in the limit. It is the Euclidean
  * norm in the units in which plain gradient descent has the same rate eta0 for every entry, so that
- * the loss falls by eta0 norm^2 in a small step. Rates are those of gradient descent, whatever the
- * optimizer. */
+ * the loss falls by eta0 norm^2 in a small step. Rates are always those of gradient descent. */
 int net_gradient_norm(const struct net *net, double *norm, struct err *err);
 
 /* What each site of one side of a map has of the square of this norm, times the number of sites:

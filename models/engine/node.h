@@ -17,8 +17,7 @@
 #include "models/engine/net.h"
 
 struct node;
-/* Which sides of a matrix are populations: what the coordinate check, names, ties and the order of
- * draws go by. */
+/* Which sides of a matrix are populations: for coordinate check, names, ties, order of draws. */
 enum operation_matrix {
     MATRIX_NONE,
     MATRIX_READ_IN, /* from the inputs to a population */

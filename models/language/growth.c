@@ -35,8 +35,7 @@ void growth_refuse(struct program *p, struct value x, const char *what) {
         p->node[p->grown].growth = growth_of(p, &p->node[p->grown]);
     if (p->node[x.at].growth > 1e-9)
         program_fail(p,
-                     "%s grows as N^%.3g, so that there is no limit: its power of N "
-                     "must be 0 at most (finite networks alone, [solver] replicates = 0, may have "
-                     "it)",
+                     "%s grows as N^%.3g, so that there is no limit: its power of N must be 0 at "
+                     "most (finite networks alone, [solver] replicates = 0, may have it)",
                      what, p->node[x.at].growth);
 }

@@ -1,5 +1,4 @@
-/* Operations with a matrix: read-in, map, look and read-out. Adjoints are in the site average
- * (adjoint.h). */
+/* Operations with a matrix: read-in, map, look, read-out. Adjoints are in the site average. */
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 

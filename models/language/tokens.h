@@ -20,8 +20,7 @@ static inline bool of_tokens(struct program *p, const char *op, struct value x) 
     return !p->code;
 }
 
-/* Tokens, or as many places as a mixture of places has left; no pairs, and nothing that is one for
- * all inputs. */
+/* Tokens, or the places that a mixture of places has left; no pairs, nothing one for all inputs. */
 static inline bool of_places(struct program *p, const char *op, struct value x) {
     if (!p->code && (node_of(p, x)->per > p->net->setup.data.n ||
                      node_of(p, x)->count != p->net->setup.data.P * node_of(p, x)->per))

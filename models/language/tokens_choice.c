@@ -98,10 +98,8 @@ static void choice_shape(struct program *p, struct node *node, struct population
     .jumps = operation_always
 
 OPERATION(top_rows, BOTH_WORDS,
-          .doc = "a mask, at each site or of each number: 1 on the C tokens of an "
-                 "input with the largest x; "
-                 "ties go to the first token; constant in the backward pass");
+          .doc = "a mask, at each site or of each number: 1 on the C tokens of an input with the "
+                 "largest x; ties go to the first token; constant in the backward pass");
 OPERATION(first_rows, BOTH_WORDS,
-          .doc = "a mask, at each site or of each number: 1 on the first C "
-                 "tokens of an input whose x is "
-                 "above 0; constant in the backward pass");
+          .doc = "a mask, at each site or of each number: 1 on the first C tokens of an input "
+                 "whose x is above 0; constant in the backward pass");

@@ -117,8 +117,7 @@ static void check_numbers(struct program *p, const struct weight *W) {
                      TEXT_SHOWN_OF(W));
 }
 
-/* The part of weight decay that acts on a matrix, of which the limit leaves none where it falls
- * with the width. */
+/* The part of weight decay that acts on a matrix: none in a limit where it falls with the width. */
 static double decays_left(struct program *p, const struct node *node) {
     const struct net_setup *setup = &p->net->setup;
     const struct weight *W = &node->matrix.weight;

@@ -186,8 +186,7 @@ struct weight script_weight(lua_State *L, int arg, enum script_may may) {
     }
     if (!lua_istable(L, arg))
         luaL_argerror(L, arg,
-                      "must be a matrix: its name, or a table {name = ..., a0 = ..., "
-                      "rate = ...}");
+                      "must be a matrix: its name, or a table {name = ..., a0 = ..., rate = ...}");
     script_options(L, arg,
                    "name label family heads_of a0 s_f rate adam_rate adam_eps zero fixed decays "
                    "iid tied start");

@@ -170,10 +170,9 @@ const struct script_word script_tokens[] = {
      "population p of heads, rows of logits at every head",
      attend, NULL},
     {"mix", "a, v", "rows or numbers",
-     "sum_t a_st v_t: for each token, the rows v of all tokens with attention weights a of "
-     "either kind, or numbers v with weights that are numbers. `mix(x, S)` is sum_t S_st x_t with "
-     "a constant matrix S, which is a list of "
-     "rows of numbers or comes from `window` or `pooling`",
+     "sum_t a_st v_t: for each token, the rows v of all tokens with attention weights a of either "
+     "kind, or numbers v with weights that are numbers. `mix(x, S)` is sum_t S_st x_t with a "
+     "constant matrix S, which is a list of rows of numbers or comes from `window` or `pooling`",
      mix, NULL},
     {"window", "H, W, {size=, stride=, padding=}", "list",
      "a list of matrices for `mix(x, S)`, one for each place of the windows of an image, row by "

@@ -15,8 +15,7 @@
 
 static const struct param_row transformer_rows[] = {
     {"norm", PARAM_CHOICE, NETWORK_KEY(block.norm), "yes", 0, 0, "no yes", NULL,
-     "Whether RMSNorm acts on the input of every attention layer and of every mixture of "
-     "experts.\n"
+     "Whether RMSNorm acts on the input of every attention layer and of every mixture of experts.\n"
      "  no: it does not\n"
      "  yes: it does"},
     {"final_norm", PARAM_CHOICE, NETWORK_KEY(block.final_norm), "yes", 0, 0, "no yes", NULL,

@@ -49,8 +49,7 @@ const char *parameterization_check(const struct network *network, int regime, co
 
 /* --- parts of single networks ---------------------------------------------------------------- */
 
-/* NULL, or why the settings do not fit width N (0: the limit): units of heads, or experts that are
- * shared alone. */
+/* NULL, or why settings do not fit width N (0: the limit): units of heads, or shared experts. */
 const char *attention_check(const struct network *network, int N, const char **key);
 const char *experts_check(const struct network *network, int N, const char **key);
 /* Rows y of the stream, one for each token, to rows of the stream: attention, whose weights and

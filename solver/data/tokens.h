@@ -54,6 +54,5 @@ double tokens_bytes(const struct sequences *sequences);
 /* token, X and y of data of these sizes, which are zero. Of modular: less than letters^2 training
  * inputs, or no test inputs. */
 int tokens_draw(struct data *data, const struct sequences *sequences, struct err *err);
-/* T [letters][letters], T[a][b] the probability that b follows a: softmax over b of sharpness times
- * standard normals. */
+/* T [letters][letters]: probability that b follows a, softmax over b of sharpness times normals. */
 int tokens_chain(const struct sequences *sequences, double *T, struct err *err);

@@ -34,13 +34,11 @@ int io_open_group(int64_t *group, const struct io *io, const char *path, struct 
 /* Turns HDF5's automatic error printing off. */
 void io_quiet(void);
 /* A program of ours calls this instead, before anything else of HDF5: every file is closed where it
- * is used, and nothing is left to the end of the process, where HDF5 1.10 crashes if a close has
- * failed before. */
+ * is used, so that nothing is left to the end, where HDF5 1.10 crashes if a close has failed. */
 void io_begin_program(void);
 /* The attribute `program` is dmft-solve; others write theirs. */
 int io_create(struct io *io, const char *path, bool force, struct err *err);
-/* Opens the file of a run that goes on: OUT may exist, and OUT.partial holds what it holds until
- * the next save. */
+/* Opens the file of a run that goes on: OUT may exist, OUT.partial stays until the next save. */
 int io_again(struct io *io, const char *path, struct err *err);
 /* /parameters: one attribute per key, "section.key", typed (integers, doubles, strings, integer
  * lists; free keys are strings), and a string attribute "ini", which repeats the run. */
@@ -64,8 +62,7 @@ int io_batches(struct io *io, const int *index, int T, int P, struct err *err);
  * names along the axis record->named, if it has labels, are strings basis_name [basis]. Flushes. */
 int io_record(struct io *io, const char *group, const struct record *record, struct err *err);
 /* The axes of a record that are no indices, lists of times and "probability", before any array has
- * them;
- * io_record does it. */
+ * them; io_record does it. */
 int io_axes(struct io *io, const char *group, const struct record *record, struct err *err);
 /* Values of a series as they are, [shape], without statistics. */
 int io_series(struct io *io, const char *group, const struct series *series, struct err *err);

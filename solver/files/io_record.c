@@ -1,5 +1,4 @@
-/* Records in the result file: means over runs with their errors, what is stored run by run, and the
- * axes of both. */
+/* Records in the result file: means over runs and errors, what is stored run by run, all axes. */
 #include "solver/files/io.h"
 #include "solver/files/hdf5.h"
 #include "kernels/base/text.h"

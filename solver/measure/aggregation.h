@@ -1,5 +1,4 @@
-/* The coordinate check of experts of one hidden layer (program_aggregation): the composite terms of
- * the papers. */
+/* The coordinate check of experts of one hidden layer: the composite terms of the papers. */
 #pragma once
 
 #include "models/engine/node.h"

@@ -95,8 +95,7 @@ static int find_inner(struct terms *t, int s2, struct err *err) {
     return add_maps_into(t, (v->op->traits & OP_FUNCTION) ? v->argument[0] : s2, err);
 }
 
-/* Whether node v is a matrix out of the experts of node s2, through gates or not; *shared: the same
- * for all of them. */
+/* Whether node v is a matrix out of the experts of node s2, by gates or not; *shared: by all. */
 static bool leaves_experts(const struct program *p, const struct node *v, int s2, bool *shared) {
     if (!v->matrix.map)
         return false;

@@ -31,8 +31,7 @@ const char *gradients_term(const struct net *net, int term);
 /* NAME of a term: NAME, NAME_loss, ...; with_block: NAME_loss_MATRIX. */
 void gradients_name(char name[SERIES_NAME], const char *first, const char *term, const char *block);
 int gradients_terms(const struct net *net); /* how many there are */
-/* What training learns with is of: the output (""), the loss ("loss"), or "total", loss and
- * penalties. */
+/* What training learns with is of: the output (""), the loss ("loss"), or all terms ("total"). */
 const char *gradients_own(const struct net *net);
 /* How many numbers these are at one time. */
 size_t gradients_numbers(const struct numbers *numbers);

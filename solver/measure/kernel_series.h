@@ -4,8 +4,7 @@
 
 #include "solver/measure/instrument.h"
 
-/* The name of a kernel of the net: of cotangents with the term of which they are (gradients.h), G1
- * or G1_loss. */
+/* The name of a kernel of the net: of cotangents with their term (gradients.h), G1 or G1_loss. */
 void kernel_series_name(char name[SERIES_NAME], const struct net *net, const struct kernel *kernel);
 /* A series of a kernel, or of numbers, of a term; ending: "" of all times, "_diag" or "_equal". */
 int kernel_series_add(const struct declaring *d, const struct kernel *kernel, const char *term,

@@ -188,8 +188,7 @@ static void add_kernel(const double *K, size_t count, double *sum) {
         sum[k] += K[k];
 }
 
-/* The largest eigenvalue of each parameter's part and of their sum, which is left in `sum`, while
- * K is used up. */
+/* The largest eigenvalue of each parameter's part and of their sum, left in `sum`; K is used up. */
 static int find_values(double *value, const struct sharpness_source *source,
                        const struct training *training, const double *root, double *K, double *sum,
                        struct err *err) {

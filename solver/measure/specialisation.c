@@ -1,7 +1,6 @@
 /* What experts do, router by router. Gates phi of one input are turned into shares q that add up to
  * 1, |phi| over the sum of them: the limit's many experts are its sites, and a sum over them is the
- * same number whatever their number is. An input whose gates are all 0 has no expert, and no part
- * in these series. */
+ * same number whatever their number is. An input whose gates are all 0 has no part in these. */
 #include "solver/measure/specialisation.h"
 #include "models/engine/node.h"
 #include "solver/measure/outputs.h"

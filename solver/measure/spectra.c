@@ -117,8 +117,7 @@ static void kernel_of(const struct measuring *m, const struct chosen *chosen, do
         K[k] *= chosen->kernel->scale;
 }
 
-/* The targets of this evaluation, Y [rows][columns]: of each row those of a token, or of all tokens
- * of an input. */
+/* The targets of this evaluation, Y [rows][columns]: of each row a token's, or all of an input. */
 static void find_targets(const struct net *net, const struct chosen *chosen, const double *y,
                          double *Y) {
     int each = chosen->rows / net->setup.data.P, C = net->setup.data.C,

@@ -1,5 +1,4 @@
-/* What can be said of a run before it begins: bases that will grow, inputs of another scale, sites
- * that are too few. */
+/* What can be said of a run before it begins: bases that will grow, scale of inputs, few sites. */
 #pragma once
 
 #include "solver/run/run.h"

@@ -139,8 +139,7 @@ static int find_bias(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-/* Fixed steps of gradient flow, by their own estimate (integrators/flow.c), in units of the largest
- * f of any run. */
+/* Fixed steps of gradient flow, by their own estimate (integrators/flow.c), over the largest f. */
 static int find_coarse(struct run *run, const char *group, const struct record *record,
                        struct err *err) {
     const struct series *f = record_find(record, "f");

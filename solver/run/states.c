@@ -73,8 +73,7 @@ static int head_of(struct head *head, const struct run *run, const struct state 
     return write_lines(&head->ini, &run->params, err);
 }
 
-/* Takes the next line of a text apart, in place; false: the end, or it is no such line and *text
- * stays at it. */
+/* Takes the next line of a text apart, in place; false: the end, or no such line: *text stays. */
 static bool next_line(char **text, char **section, char **key, char **value) {
     char *line = *text, *end = strchr(line, '\n');
     if (!end)

@@ -139,8 +139,7 @@ int config_factors(struct config *config, const struct params *params, int P, in
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
  * width, K = rank of the inputs for balanced draws. config_shape comes before. */
 int config_check(const struct config *config, const struct params *params, int K, struct err *err);
-/* The part of it that asks whether a key has an effect: CODE_INPUT for one that has none and is not
- * at its default. */
+/* Its part that asks whether a key has an effect: CODE_INPUT if not, and not at its default. */
 int config_keys_check(const struct config *config, const struct params *params, struct err *err);
 /* Whether tangent kernels or gradients are measured, not the sharpness alone. */
 bool config_asks_gradients(const struct config *config);

@@ -1,6 +1,5 @@
 /* Section [data]: what its keys must be beside each other and beside the loss, and the data.
- * Sources other than files first say how large their data are (plan), which is checked, and are
- * drawn then. */
+ * Sources other than files first say how large their data are (plan), are checked, then drawn. */
 #define _XOPEN_SOURCE 700
 #include "kernels/base/text.h"
 #include "solver/settings/config.h"

@@ -35,8 +35,7 @@ static const struct param_row solver_rows[] = {
      "networks and regimes 1 and 2, .4 in regime 3 and stacks, and two in residual networks, "
      "transformers and with SwiGLU\n"
      "  yes: each replicate runs again in two halves of its sites, at twice the cost, and a "
-     "warning "
-     "says where much was taken off"},
+     "warning says where much was taken off"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "Seed of all random weights, of the limit and of the networks."},
     {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,

@@ -24,8 +24,7 @@ static int read_file(const char *path, char **text, struct err *err) {
                : err_set(err, CODE_INPUT, "%s: not a text file (byte 0x00)", path);
 }
 
-/* Control characters as \n, \t, \r, and blanks at both ends as \s: one line of an ini, whose values
- * are trimmed. */
+/* Control characters as \n, \t, \r, and blanks at both ends as \s: one line of an ini. */
 static int fold_text(const char *path, const char *text, char **folded, struct err *err) {
     size_t length = strlen(text);
     TRY(base_alloc(folded, 2 * length + 1, 1, err));

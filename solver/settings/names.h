@@ -24,8 +24,7 @@ int names_check(const struct config *config, const struct params *params, struct
 int names_help(const struct config *config, FILE *out, struct err *err);
 
 /* Sections [init], [rates], [eps] and [decays]: which matrices there are to address. */
-/* The names of the matrices of a network of width N (0: the limit), blank-separated, to be freed:
- * W1 W2_0 W2_1 w. */
+/* The names of the matrices of a network of width N (0: the limit), blanks between, to be freed. */
 int matrices_list(const struct config *config, int N, char **list, struct err *err);
 /* CODE_INPUT where a line addresses no matrix, or one that has no such number, or makes one grow
  * without bound in the limit. */

@@ -4,10 +4,9 @@
  * value is trimmed, or stands between double quotes (text_value). Lines `include = FILE` before the
  * first section read other files first: what stands in this one goes over them, what is included
  * later over what is included before. Their paths, and those of values (PARAM_PATH), count from the
- * folder of the file that they stand in. Unknown, duplicate, ill-typed, out-of-range, missing
- * and unused keys are errors (CODE_INPUT) of one sentence that names file and line, the value, what
- * is allowed, and for an unknown name the nearest known one. Text is UTF-8 without control
- * characters.
+ * folder of the file that they stand in. Unknown, duplicate, ill-typed, out-of-range, missing and
+ * unused keys are errors (CODE_INPUT) of one sentence that names file and line, the value, what is
+ * allowed, and for an unknown name the nearest known one. Text is UTF-8 without control characters.
  *
  * A list may be given empty or as the word none. The key in the `when` of a row must be declared
  * before the row; where it is itself unused, the row is unused too. An unused row holds its

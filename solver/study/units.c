@@ -13,8 +13,7 @@
 
 /* ---- keys ---- */
 
-/* Numbers have an order along which an optimum can be sought; words and seeds have none, whatever
- * they look like. */
+/* Numbers have an order along which an optimum can be sought; words and seeds never have. */
 static const char *type_of(const struct params *params, const char *name) {
     for (size_t s = 0; s < params->count; s++) {
         const struct param_section *section = &params->sections[s];
