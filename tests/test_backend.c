@@ -242,8 +242,10 @@ static void check_group_sum(struct shape shape, int count) {
 /* The number of sites of its row that are larger than site i, or equal and lower. */
 static size_t rank_of(const double *row, size_t sites, size_t i) {
     size_t before = 0;
-    for (size_t j = 0; j < sites; j++)
-        before += row[j] > row[i] || (row[j] == row[i] && j < i);
+    for (size_t j = 0; j < sites; j++) {
+        bool nan = isnan(row[j]), equal = isnan(row[i]) ? nan : row[j] == row[i];
+        before += row[j] > row[i] || (nan && !isnan(row[i])) || (equal && j < i);
+    }
     return before;
 }
 
@@ -264,12 +266,14 @@ static void top_of(struct sample *x, struct sample *mask) {
     }
 }
 
-/* Random values; many ties (also of 0 and -0); negative values; all equal. */
+/* Random values, some of them NaN of either sign; many ties (also of 0 and -0); negative values;
+ * all equal. */
 static void check_top(struct shape shape, int count) {
     if (count != 3 || (shape.groups > 257 && shape.group > 1))
         return; /* for speed */
     struct sample *x = sample(shape, 4), *mask = sample(shape, 4);
     for (size_t i = 0; i < x->sites; i++) {
+        x->x[i] = i % 7 == 3 ? (i % 2 ? NAN : -NAN) : x->x[i];
         x->x[x->sites + i] = trunc(2.5 * x->x[x->sites + i]);
         x->x[2 * x->sites + i] = rounded(-1e-3 - fabs(x->x[2 * x->sites + i]));
         x->x[3 * x->sites + i] = -7;

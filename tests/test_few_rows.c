@@ -108,11 +108,11 @@ static void check_times(int rows, int count, int n, int width) {
         }
 }
 
-/* Many of these numbers are equal, and NaN is the largest. */
+/* Many of these numbers are equal, and NaN of either sign is the largest. */
 static void check_top(int n) {
     fill(a, 1, n, LINE * (n / LINE + 1), 1);
     for (int i = 3; i < n; i += 29)
-        a[i] = i % 2 ? NAN : (real)-0.0;
+        a[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? -(real)NAN : (real)-0.0;
     for (int most = 0; most <= n; most++) {
         few_rows_top(a, n, most, y);
         for (int i = 0; i < n; i++) {

@@ -139,7 +139,7 @@ struct backend {
     /* y_j = mean over the groups i of x_ij; shapes as in tile. */
     void (*tile_mean)(struct rows x, struct rows y);
     /* mask = 1 on the K largest sites of each row of x, else 0; 0 <= K <= sites; ties go to the
-     * lower site. Where NaN comes, is the backend's own affair. */
+     * lower site. NaN is larger than all numbers. */
     int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
     /* y += entry_step(g, m, v), entry by entry; the rows are of one shape. v may have no array
      * where the form does not touch it. */

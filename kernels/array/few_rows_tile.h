@@ -37,10 +37,12 @@ INLINE NAME(vec) NAME(first)(NAME(vec) x, int count) {
     return (NAME(vec))((NAME(lanes))x & in);
 }
 
-/* Whole numbers in the order of x, without a difference between 0 and -0. */
+/* Whole numbers in the order of x, without a difference between 0 and -0; that of NaN, whatever its
+ * sign, is the largest. */
 INLINE NAME(lanes) NAME(keys)(NAME(vec) x) {
     NAME(lanes) bits = (NAME(lanes))(x + 0), sign = bits >> (8 * REAL_BYTES - 1);
-    return bits ^ (NAME(lanes))((NAME(bits))sign >> 1);
+    NAME(lanes) none = (NAME(lanes))(x != x), largest = (NAME(lanes))((NAME(bits))none >> 1);
+    return ((bits ^ (NAME(lanes))((NAME(bits))sign >> 1)) & ~none) | largest;
 }
 
 /* A number is one of the K largest where fewer than K come before it: no branch depends on them. */

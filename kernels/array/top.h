@@ -12,10 +12,13 @@ struct top_search {
     size_t left, above;
 };
 
-/* In the order of the values, without a difference between 0 and -0. */
+/* In the order of the values, without a difference between 0 and -0; that of NaN, whatever its
+ * sign, is the largest. */
 ON_DEVICE static inline uint64_t top_key(double value) {
     uint64_t bits;
     value += 0.0;
+    if (value != value)
+        return (uint64_t)0xfff8 << 48;
     memcpy(&bits, &value, sizeof bits);
     return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
 }
