@@ -44,6 +44,30 @@ int archive_create(struct archive *archive, const char *path, bool shared, struc
     return agree_on_code(archive, shared && dist_rank() ? CODE_OK : create_new(archive, err), err);
 }
 
+uint64_t archive_sum(uint64_t sum, const void *bytes, size_t size) {
+    const unsigned char *at = bytes;
+    uint64_t word;
+    for (; size >= sizeof word; at += sizeof word, size -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        sum = (sum ^ word) * BASE_PRIME;
+    }
+    return base_hash(sum, at, size);
+}
+
+/* Whole words of what is written, wherever a call begins. */
+static void add_to_sum(struct archive *archive, size_t before, const unsigned char *bytes,
+                       size_t size) {
+    size_t word = sizeof archive->rest, rest = before % word;
+    for (; rest && size; size--) {
+        archive->rest[rest] = *bytes++;
+        rest = (rest + 1) % word;
+        if (!rest)
+            archive->sum = archive_sum(archive->sum, archive->rest, word);
+    }
+    archive->sum = archive_sum(archive->sum, bytes, size / word * word);
+    memcpy(archive->rest + rest, bytes + size / word * word, size % word);
+}
+
 static int say_damaged(const struct archive *archive, struct err *err) {
     return err_set(err, CODE_INPUT,
                    "%s: is damaged: its bytes and its sum disagree; without the file this run "
@@ -65,7 +89,7 @@ static int verify_sum(struct archive *archive, struct err *err) {
         size = left < (long)sizeof block ? (size_t)left : sizeof block;
         if (fread(block, 1, size, archive->stream) != size)
             return say_damaged(archive, err);
-        sum = base_hash(sum, block, size);
+        sum = archive_sum(sum, block, size);
     }
     if (left < 0 || fread(&wanted, sizeof wanted, 1, archive->stream) != 1 || sum != wanted)
         return say_damaged(archive, err);
@@ -81,6 +105,7 @@ int archive_open(struct archive *archive, const char *path, bool shared, struct 
 
 /* The sum, and all of it on disk under its name. */
 static int write_sum(struct archive *archive, int code, struct err *err) {
+    archive->sum = base_hash(archive->sum, archive->rest, (size_t)archive->bytes % 8);
     if (!archive->cause && fwrite(&archive->sum, sizeof archive->sum, 1, archive->stream) != 1)
         archive->cause = errno;
     if (!archive->cause && (fflush(archive->stream) || fsync(fileno(archive->stream))))
@@ -125,12 +150,13 @@ static int take_bytes(struct archive *archive, void *bytes, size_t size, struct 
 }
 
 int archive_bytes(struct archive *archive, void *bytes, size_t size, struct err *err) {
+    size_t before = (size_t)archive->bytes;
     archive->bytes += (double)size;
     if (archive->mode == ARCHIVE_READ)
         return take_bytes(archive, bytes, size, err);
     if (!archive->stream || archive->cause)
         return CODE_OK;
-    archive->sum = base_hash(archive->sum, bytes, size);
+    add_to_sum(archive, before, bytes, size);
     if (fwrite(bytes, 1, size, archive->stream) != size)
         archive->cause = errno;
     return CODE_OK;

@@ -17,15 +17,19 @@ enum archive_mode { ARCHIVE_MEASURE, ARCHIVE_WRITE, ARCHIVE_READ };
 
 struct archive {
     enum archive_mode mode;
-    bool shared;      /* all ranks make the same calls; the file is that of rank 0 */
-    FILE *stream;     /* NULL on other ranks, and where nothing is written */
-    char *path, *new; /* new: what is written until it is complete */
-    uint64_t sum;
-    size_t left;  /* bytes before the sum of a file that is read */
-    double bytes; /* so far */
-    int cause;    /* errno of the first write that failed; told by archive_close */
+    bool shared;           /* all ranks make the same calls; the file is that of rank 0 */
+    FILE *stream;          /* NULL on other ranks, and where nothing is written */
+    char *path, *new;      /* new: what is written until it is complete */
+    uint64_t sum;          /* of the whole words so far */
+    unsigned char rest[8]; /* and what follows them, of bytes % 8 bytes */
+    size_t left;           /* bytes before the sum of a file that is read */
+    double bytes;          /* so far */
+    int cause;             /* errno of the first write that failed; told by archive_close */
 };
 
+/* The sum of a file goes on, from BASE_HASH, with these bytes, of which all but the last are whole
+ * words of 8: a byte at a time it took longer than to write them. */
+uint64_t archive_sum(uint64_t sum, const void *bytes, size_t size);
 /* Measures: counts the bytes that would be written. */
 struct archive archive_measure(void);
 int archive_create(struct archive *archive, const char *path, bool shared, struct err *err);

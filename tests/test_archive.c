@@ -137,7 +137,7 @@ TEST(rows_cross_in_parts) {
 
 /* The file of `size` bytes and, behind them, their sum. */
 static void write_file(const unsigned char *bytes, size_t size) {
-    uint64_t sum = base_hash(BASE_HASH, bytes, size);
+    uint64_t sum = archive_sum(BASE_HASH, bytes, size);
     FILE *file = fopen(name, "wb");
     assert_true(file && fwrite(bytes, 1, size, file) == size &&
                 fwrite(&sum, sizeof sum, 1, file) == 1 && !fclose(file));

@@ -271,7 +271,7 @@ static void change_state(const char *name, size_t at, const char *bytes, bool su
     FREED(base_free) char *text = cli_read(name, &size);
     assert_true(at + strlen(bytes) <= size);
     memcpy(text + at, bytes, strlen(bytes));
-    uint64_t now = base_hash(BASE_HASH, text, size - sizeof now);
+    uint64_t now = archive_sum(BASE_HASH, text, size - sizeof now);
     if (sum)
         memcpy(text + size - sizeof now, &now, sizeof now);
     cli_write(name, text, size);

@@ -202,7 +202,7 @@ TEST_AFTER(clean, steps_are_those_of_the_run) {
         assert_true(k > 0 || (now[0] == 4 && now[1] == 4));
         now[1] = times[k];
         memcpy(good + at, now, sizeof now);
-        sum = base_hash(BASE_HASH, good, size - sizeof sum);
+        sum = archive_sum(BASE_HASH, good, size - sizeof sum);
         memcpy(good + size - sizeof sum, &sum, sizeof sum);
         cli_write(name, good, size);
         if (times[k] != 4)

@@ -174,7 +174,7 @@ int base_text_end(FILE *out, const char *what, int code, struct err *err) {
 
 uint64_t base_hash(uint64_t hash, const void *bytes, size_t size) {
     for (const unsigned char *byte = bytes; size--; byte++)
-        hash = (hash ^ *byte) * UINT64_C(0x100000001b3);
+        hash = (hash ^ *byte) * BASE_PRIME;
     return hash;
 }
 

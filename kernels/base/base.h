@@ -106,6 +106,7 @@ int base_text_end(FILE *out, const char *what, int code, struct err *err);
 
 /* FNV-1a, 64 bits, of more bytes; begins with BASE_HASH. */
 #define BASE_HASH UINT64_C(0xcbf29ce484222325)
+#define BASE_PRIME UINT64_C(0x100000001b3)
 uint64_t base_hash(uint64_t hash, const void *bytes, size_t size);
 
 /* From begin to end this thread reads and writes numbers with a decimal point, whatever the locale
