@@ -300,7 +300,36 @@ class MoD(nn.Module):
         return self.head(x + (m * s.sigmoid()).unsqueeze(-1) * self.ex(x))
 
 
+class GroupsHidden(Routed):
+    """DeepSeek-V3 as its authors write it: what is not in the best groups is hidden by a mask of
+    ones with zeros scattered into it."""
+
+    def __init__(self, N, groups=4):
+        self.groups = groups
+        super().__init__(N, 8, 2)
+
+    def setup(self, N):
+        self.register_buffer("offset", torch.linspace(-0.01, 0.01, 8))
+
+    def mix(self, x):
+        original = self.router(x).sigmoid()
+        scores = (original + self.offset).view(len(x), self.groups, -1)
+        best = scores.topk(2, -1)[0].sum(-1).topk(min(2, self.groups), -1)[1]
+        hidden = scores.new_ones(len(x), self.groups, dtype=bool).scatter_(1, best, False)
+        scores = scores.masked_fill_(hidden.unsqueeze(-1), float("-inf")).flatten(1)
+        i = scores.topk(2, -1)[1]
+        w = original.gather(1, i)
+        return self.sent(x, w / w.sum(-1, keepdim=True) * 2.5, i)
+
+
+class OneGroup(GroupsHidden):
+    """All experts in one group, as the configurations of GLM and dots have it."""
+
+    def __init__(self, N):
+        super().__init__(N, 1)
+
+
 IDIOMS = [
     AbsScalar, ClampTensor, LogSoftmax, SoftplusBeta, Groups, Groups0, SharedGate, Stacked,
     GatherWeights, CosineRouter, Relu, TwoRouters, LowRank, LoraExperts, GptOss, TokMax, TokHash,
-    Copies, CopiesByPlace, TokCopies, MoD]
+    Copies, CopiesByPlace, TokCopies, MoD, GroupsHidden, OneGroup]

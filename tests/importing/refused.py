@@ -217,7 +217,7 @@ NUMBERS_IN = {
     fails: ("cannot be run on the example", "give inputs of the shape"),
     leaves: ("leave PyTorch", "write it with operations of torch"),
     writes: ("writes into its parameter second.weight", "do it in build"),
-    custom: ("autograd.Function", "without an autograd.Function"),
+    custom: ("a torch.autograd.Function (", "take it out of the forward pass"),
     unknown: ("median of [48, 16]: it has no counterpart", "write it with sums"),
     compares: ("a comparison of computed numbers", "write it with sums"),
     sorts: ("numbers are sorted", "by topk of its own scores"),

@@ -13,7 +13,8 @@ from test_training import OPTIMIZERS, OTHER, WIDTH, compared
 READ = {one.__name__: one for one in [*idioms.IDIOMS, *idioms_gates.IDIOMS]}
 # Of each way to choose, one.
 TRAINED = ("MaxRouter", "Topk2Cols", "ConstBias", "BiasParam", "Kth", "StraightThrough", "Unbind",
-           "Groups", "Llama4", "GptOss", "TokHash", "CosineRouter", "Copies", "MoD")
+           "Groups", "Llama4", "GptOss", "TokHash", "CosineRouter", "Copies", "MoD",
+           "GroupsHidden")
 
 
 def example(build):

@@ -234,7 +234,7 @@ def held(module, h):
     (lambda s, h: torch.utils.checkpoint.checkpoint(torch.sin, h, use_reentrant=False), None),
     (lambda s, h: h * s.steps, "differ from site to site"), (counted, "remembers earlier calls"),
     (lambda s, h: h if h.mean() > 0 else 2 * h, "a branch on data"), (changed, "writes into its"),
-    (held, "holds gradients back"), (lambda s, h: Twice.apply(h), "autograd.Function"),
+    (held, "holds gradients back"), (lambda s, h: Twice.apply(h), "a torch.autograd.Function ("),
     (lambda s, h: h + (h.sign() - h).detach(), "no counterpart in a program; write it with sums"),
     (lambda s, h: torch.normal(h, 0.3), None), (lambda s, h: h + 0.1 * torch.randn_like(h), None)],
     ids="buffer stop checkpoint steps calls branch in_place data own through normal noise".split())

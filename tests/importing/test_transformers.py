@@ -58,6 +58,13 @@ BUILDS = {
     "linear": scaled("linear", factor=2.0), "dynamic": scaled("dynamic", factor=2.0),
     "llama3": scaled("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                      original_max_position_embeddings=4),
+    "phi3": lambda N: causal("Phi3", N, pad_token_id=None),
+    "glm4_moe": lambda N: causal("Glm4Moe", N, n_routed_experts=4, num_experts_per_tok=2, n_group=1,
+                                 topk_group=1, moe_intermediate_size=2 * N, n_shared_experts=1),
+    "opt": lambda N: transformers.OPTForCausalLM(transformers.OPTConfig(
+        vocab_size=LETTERS, hidden_size=N, ffn_dim=2 * N, num_hidden_layers=2,
+        num_attention_heads=2, max_position_embeddings=PLACES, word_embed_proj_dim=N,
+        dropout=0, tie_word_embeddings=False)),
     "deepseek_v2": lambda N: latent(N, "DeepseekV2"),
     "deepseek_v3": lambda N: latent(N, rope_interleave=False, experts_implementation="eager"),
 }

@@ -20,8 +20,9 @@ _CALLS = tuple(_HERE + one for one in ("importing" + os.sep, "strangers.py", "se
                "optimizer_laws.py", "same_outputs.py"))
 DEVICE = "build the module, and give its inputs, on the processor"
 # What to do where PyTorch ends with these words, whatever it was that ended.
-MENDS = {"autograd.Function": "write it with operations of torch, without an autograd.Function and "
-                              "without hooks of modules (register_full_backward_hook)",
+KEPT = "an autograd.Function that is kept by its apply (gelu = Gelu.apply) is not seen; call " \
+    "Gelu.apply(x) where it is used"
+MENDS = {"autograd.Function": KEPT, "custom_function_call": KEPT,
          "Inference tensors": "take torch.no_grad() in the place of inference_mode()",
          "have the same dtype": "build the module in one type, and give inputs of this type",
          "same device": DEVICE, "expected device": DEVICE, "NVIDIA driver": DEVICE,

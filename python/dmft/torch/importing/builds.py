@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from dmft.errors import InputError
 from dmft.torch.importing.experts import lists_of, stacked
@@ -71,6 +72,7 @@ class Builds:
         if not isinstance(module, torch.nn.Module):
             raise InputError(f"build({N}) gives a {type(module).__name__}, which is no "
                              "torch.nn.Module")
+        _refuse_lazy(module)
         module = module.double().train()
         if not as_read:
             return module
@@ -139,6 +141,7 @@ class Builds:
         module = self.without_numbers(sizes)
         if module is None:
             return
+        _refuse_lazy(module)
         count = sum(one.numel() for one in module.parameters())
         if count > MOST:
             raise InputError(f"build({N}) has {count:.2g} parameters, for which an import takes "
@@ -155,3 +158,11 @@ class Builds:
             except InputError as error:
                 failed = error
         raise failed
+
+
+def _refuse_lazy(module: torch.nn.Module) -> None:
+    """Refuses a module whose parameters have no shape before it is called."""
+    for name, one in [*module.named_parameters(), *module.named_buffers()]:
+        if is_lazy(one):
+            raise InputError(f"{name} has no shape yet (as in nn.LazyLinear); let build call the "
+                             "module once, as module(example), before it returns it")

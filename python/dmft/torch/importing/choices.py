@@ -96,6 +96,9 @@ def chosen(read, x: Tensor, dim: int, size) -> list[Tensor]:
     if [axis.kind for axis in axes] == ["input"]:
         raise Gap("the largest of all inputs, whose number may be any in a program; let each input "
                   "choose its experts, topk(.., -1)")
+    if not axes and size == (1, 1):     # one of one, as of groups
+        first = builder.make("expert", data=(0,))
+        return [x, Tensor(x.dims, np.full(x.cells.shape, first, object))]
     if len(axes) != 1 or axes[0].kind not in ("finite", "sites"):
         raise Gap(NO_LARGEST.format(" and ".join(axis.kind for axis in axes)))
     if axes[0].kind == "sites":
@@ -273,6 +276,8 @@ def gather(read, x, dim, index, **_):
     dim = read.dimension(index, dim)
     x = read.expressions(x).merged(dim)
     slot = index.dims[dim]
+    if not slot and not x.dims[dim] and is_expert(index):
+        return x
     if is_which(index):
         masks, place = masks_of(index), x.place_of(dim)
         if [axis.cells for axis in x.dims[dim]] != [len(masks)]:
@@ -296,6 +301,10 @@ def is_expert(index) -> bool:
 
 @HANDLERS("scatter", "scatter_add")
 def scatter(read, base, dim, index, source, **more):
+    from dmft.torch.importing.pointwise import opposite, uniform
+    if source == 0 and isinstance(base, Constant) and uniform(base) == (1, 1):
+        zeros = Constant(tuple(0 * one for one in base.values))
+        return opposite(read, scatter(read, zeros, dim, index, 1.0, **more))
     dim = read.dimension(index, dim) if isinstance(index, Tensor) else dim
     if isinstance(index, Tensor) and index.cells.flat[0].operation == "token":
         return _letters(read, base, dim, index)

@@ -90,7 +90,8 @@ def _call(module, x, *given):
 
 def _gradients(one, parameters, lines):
     try:
-        return torch.autograd.grad(one, parameters, allow_unused=True)
+        found = torch.autograd.grad(one, parameters, allow_unused=True)
+        return [g.to_dense() if g is not None and g.is_sparse else g for g in found]
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError("PyTorch finds no gradient of the module, as a step of training wants "
@@ -246,9 +247,9 @@ def _why(worst: str, lines, ways) -> str:
         return "it remembers earlier calls, as in a buffer that every call changes" \
             f"{lines.written}; let your loop change it behind a step, and not forward"
     if worst in lines.parameters:
-        return "something holds gradients back, as detach, .data, padding_idx or a hook" \
-            f"{lines.held}, or shares a parameter; take it out of the forward pass, or freeze " \
-            "the parameter by requires_grad = False"
+        return "something holds gradients back or changes them, as detach, .data, padding_idx, a " \
+            f"hook or a torch.autograd.Function{lines.held}, or shares a parameter; take it out " \
+            "of the forward pass, or freeze the parameter by requires_grad = False"
     what = "a branch on data, an expert that the example never chose, or a number that is no " \
         f"power of the width{lines.decided or lines.taken}"
     if ways:

@@ -39,6 +39,12 @@ def kind_of(optimizer) -> str:
     return ROWS[type(optimizer)][1]
 
 
+def _row_of(optimizer) -> tuple[str, str]:
+    """Its row; Adam may be told to decay as AdamW does."""
+    decoupled = any(group.get("decoupled_weight_decay") for group in optimizer.param_groups)
+    return ROWS[torch.optim.AdamW if decoupled else type(optimizer)]
+
+
 def law_of(optimizers: Several) -> Law:
     """The law of optimizers; what has no counterpart is refused in a sentence."""
     for one in optimizers.optimizers:
@@ -77,6 +83,10 @@ def _refuse(optimizer) -> None:
     if kind not in ROWS:
         raise InputError(f"the optimizer {name} is not known here; SGD, Adam, AdamW and Muon of "
                          "torch.optim are, and Lion and Momentum of dmft.torch")
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        raise InputError(f"{name} has a hook around its step (register_step_pre_hook), and what it "
+                         "does a program does not do; leave it out, and let training.clip of the "
+                         "run clip gradients")
     for group in optimizer.param_groups:
         for word in ("maximize", "amsgrad", "nesterov", "dampening"):
             if group.get(word) and (word != "nesterov" or kind is torch.optim.SGD):
@@ -101,7 +111,7 @@ def _refuse(optimizer) -> None:
 
 
 def _keys_of(optimizers) -> tuple[dict, str]:
-    names = {ROWS[type(one)] for one in optimizers}
+    names = {_row_of(one) for one in optimizers}
     if len(names) > 1:
         raise InputError("different optimizers move the parameters ("
                          + " and ".join(sorted(type(one).__name__ for one in optimizers))

@@ -82,6 +82,7 @@ def places_of(one, known: dict, tokens: int):
     for part in ordered([one], known):
         there = [known[id(argument)] for argument in part.arguments if known[id(argument)]]
         known[id(part)] = len(part.data) if part.operation == "mix_places" else \
+            None if part.operation == "mean_of_rows" else \
             1 if part.operation == "pool" else max(there) if there else \
             tokens if "token" in part.axes else None
     return known[id(one)]

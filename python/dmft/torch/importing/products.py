@@ -427,6 +427,9 @@ def chosen_rows(weight: Tensor, indices: Constant) -> Tensor:
     at = indices.values[0].astype(int)
     if not np.array_equal(indices.values[0], indices.values[1]):
         raise Gap("rows of a table that go with the width")
+    if at.ndim > 1 and len(at) > 1 and (at == at[:1]).all():    # the same of all inputs
+        found = chosen_rows(weight, Constant(tuple(one[0] for one in indices.values)))
+        return Tensor([(Axis("copy", (len(at),) * 2),), *found.dims], found.cells)
     first = weight.dims[0]
     if at.size and (at == at.flat[0]).all() and [axis.kind for axis in first] in ([], ["finite"]):
         cells = weight.cells.take([at.flat[0]], 0) if first else weight.cells

@@ -32,6 +32,8 @@ WITHOUT = {
     "_fft": "a program has no transforms; a convolution of few tokens is read as a Conv1d",
     "batch_norm": "inputs of a batch act on one another, and the outputs of a program are of each "
                   "input alone; a norm of each input by itself (LayerNorm, RMSNorm) is read",
+    "embedding_bag": "a sum or mean of rows of a table; write it as nn.Embedding and .sum(1) or "
+                     ".mean(1) of what it gives",
     "adaptive_avg_pool": "a mean of parts that PyTorch chooses; give their size, by avg_pool1d or "
                          "avg_pool2d",
     "_pack_padded": "rows are sorted by their lengths, and a program has all tokens of all inputs; "

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
+from torch.utils.checkpoint import CheckpointFunction
 from torch.utils.hooks import RemovableHandle
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -184,6 +185,43 @@ class _AsInTraining(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
+class _Context:
+    """What a torch.autograd.Function keeps for its backward, which is not called."""
+
+    def __init__(self, count: int):
+        self.needs_input_grad = (True,) * count
+
+    def save_for_backward(self, *kept) -> None:
+        self.saved_tensors = kept
+
+    def nothing(self, *_) -> None:
+        """Of what is said of outputs."""
+
+    mark_dirty = mark_non_differentiable = set_materialize_grads = save_for_forward = nothing
+
+
+@contextlib.contextmanager
+def _forward_alone(held: list[str]):
+    """Within it a torch.autograd.Function, which functionalize refuses, is what its forward
+    computes, and hooks of modules on gradients do nothing; whether gradients are other ones is
+    found later. held: to it lines are added."""
+    Function, Hook = torch.autograd.Function, torch.utils.hooks.BackwardHook
+
+    def apply(kind, *given, **named):
+        if kind is CheckpointFunction:          # function, whether random numbers are kept, ...
+            return given[0](*given[2:])
+        held.append(_place())
+        if kind.setup_context is not Function.setup_context:
+            return kind.forward(*given, **named)
+        return kind.forward(_Context(len(given)), *given, **named)
+    kept = Function.__dict__["apply"], Hook._apply_on_tensors
+    Function.apply, Hook._apply_on_tensors = classmethod(apply), lambda _, __, args: (args, None)
+    try:
+        yield
+    finally:
+        Function.apply, Hook._apply_on_tensors = kept
+
+
 def tensors(value):
     if isinstance(value, torch.Tensor):
         yield value
@@ -346,7 +384,7 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
             return tuple(one.clone() for one in (found, *terms))
 
     training = _AsInTraining(recorder.unknown)
-    with sdpa_kernel(SDPBackend.MATH), recorder, training:
+    with sdpa_kernel(SDPBackend.MATH), recorder, training, _forward_alone(training.held):
         found, *terms = torch.func.functionalize(pure)(kept, x)
     return Record(recorder.steps, parameters, x, found, tuple(terms), recorder.means,
                   recorder.halves, training.held, written, recorder.taken, recorder.decided)
