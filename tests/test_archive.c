@@ -264,13 +264,11 @@ TEST(flags_are_zero_or_one) {
 /* The coordinates of the last pass in a basis, which learning reads. A map that has none yet is
  * written, and refused where it is read. */
 TEST(a_basis_has_coefficients) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     struct archive archive;
     struct err told;
     support_run(&run, "data/dense.ini", ARGS("solver.sites=64", "solver.replicates=1"));
-    support_net(&net, &run, 0, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 0, 0);
     struct map *map = support_map(&net, "W2");
     for (int known = 1; known >= 0; known--) {
         assert_true(limit_of(map)->q.rows > 0);

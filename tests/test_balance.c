@@ -75,8 +75,7 @@ TEST(values_by_plain_loops) {
                                    "network.q0=2",
                                    softmax ? "network.gate=softmax" : "network.gate=sigmoid",
                                    NULL};
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         double load[M] = {0}, share[M] = {0}, L = 0, Z = 0;
         support_run(&run, "data/regime1.ini", overrides);
         support_net(&net, &run, 16, 0);
@@ -119,11 +118,9 @@ TEST(softmax_before_top) {
                                    "network.q0=1",
                                    all ? "network.softmax_over=all" : NULL,
                                    NULL};
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         support_run(&run, "data/regime1.ini", overrides);
-        support_net(&net, &run, 16, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 16, 0);
         const double *p = support_measured(&net, "p"), *psi = support_measured(&net, "psi");
         for (int mu = 0; mu < run.data.P; mu++) {
             double sum = 0, whole = 0, mine = 0;
@@ -142,8 +139,7 @@ TEST(the_first_of_equal_numbers) {
     static const bool selected[2][4] = {{true, true, false, false}, {true, true, true, false}};
     for (int K = 2; K <= 3; K++) {
         char text[400];
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         snprintf(text, sizeof text,
                  "network.program_text=key('depth', 1)\\nlocal x = tanh(read_in(population('a'), "
                  "'W'))\\nlocal z = bias(look(x, 4, {name = 'Q', zero = true}), {0.1, 0.2, 0.1, "
@@ -153,8 +149,7 @@ TEST(the_first_of_equal_numbers) {
         support_run(&run, "examples/dense.ini",
                     (const char *const[]){"network.program=t.lua", text, "data.inputs=2",
                                           "solver.replicates=0", NULL});
-        support_net(&net, &run, 8, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 8, 0);
         const double *m = support_measured(&net, "m");
         for (int k = 0; k < 8; k++)
             assert_true(m[k] == selected[K - 2][k % 4]);

@@ -205,8 +205,7 @@ TEST(bases) {
                                    "network.program=t.lua",
                                    programs[i],
                                    NULL};
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         double announced;
         support_run(&run, "examples/dense.ini", all);
         struct net_setup setup = run_setup(&run, 0, 0);
@@ -257,8 +256,7 @@ TEST(muon_of_parts_leaves_nothing) {
                     ARGS("network.heads=2", "training.muon_heads=together", "solver.sites=64",
                          "training.optimizer=muon", "solver.threads=1"));
         long before = watch();
-        support_net(&net, &run, N, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, 0);
         ASK(integrator_of(&run.config.training)
                 ->advance(&net, &run.config.training, run.data.y, err));
         net_free(&net);

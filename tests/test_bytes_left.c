@@ -20,8 +20,7 @@ TEST(scripts) {
     for (int N = 0; N <= 32; N += 32) {
         struct net net;
         long before = atomic_load(&held);
-        support_net(&net, &run, N, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, 0);
         net_free(&net);
         none_since(before, "balanced.lua");
     }

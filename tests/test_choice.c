@@ -86,12 +86,10 @@ TEST(loads_of_tokens_that_are_dropped) {
                           "program.capacity=1",  "output.router=yes", "training.steps=1",
                           "solver.replicates=1", "solver.halves=no",  NULL};
     for (int N = 0; N <= 16; N += 16) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         FREED(record_free) struct record record;
         support_run(&run, "examples/expert_choice.ini", more);
-        support_net(&net, &run, N, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, 0);
         ASK(run_ensemble(&run, N, 1, &record, err));
         size_t M = net.gates.rows.array->sites;
         int rows = net.gates.rows.count, dropped = 0;
@@ -118,15 +116,13 @@ TEST(loads_of_tokens_that_are_dropped) {
 /* A logit that is no number is chosen, wherever it stands, so that a run that diverges ends. */
 TEST(what_is_no_number) {
     for (int first = 0; first < 2; first++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         struct err err;
         support_run(&run, "examples/few_experts.ini",
                     (const char *const[]){"data.tokens=5", "program.router=1",
                                           first ? "program.capacity=2" : "program.capacity=0",
                                           NULL});
-        support_net(&net, &run, 16, 1);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 16, 1);
         const struct node *v = find(&net, first ? "first_rows" : "top_rows");
         struct node *mask = &net.program->node[v - net.program->node];
         double *x = net.program->node[v->argument[0]].s;
@@ -154,8 +150,7 @@ TEST(random_limits) {
                    *values[] = {cases[k].capacity, cases[k].router, cases[k].rate,
                                 cases[k].by_gate},
                    *more[6] = {"solver.sites=64"};
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         for (int i = 0; i < 4; i++) {
             snprintf(text[i], sizeof text[i], "program.%s=%s", names[i], values[i]);
             more[i + 1] = text[i];

@@ -60,8 +60,7 @@ TEST(values) {
     for (int N = 0; N <= 12; N += 12) {
         FREED(net_free) struct net net;
         int found = 0;
-        support_net(&net, &run, N, 1);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, 1);
         support_learn(&net, &run);
         support_evaluate(&net, &run);
         for (int i = 0; i < net.program->nodes; i++) {

@@ -146,16 +146,13 @@ TEST(large_logits) {
         {"data/regime2.ini", "network.beta=3000", "network.z_loss=0.01", "network.gate=softmax"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         support_run(&run, cases[k][0],
                     (const char *const[]){cases[k][1], cases[k][2], cases[k][3], NULL});
-        support_net(&net, &run, 16, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 16, 0);
         assert_true(isfinite(net.output.loss) && isfinite(net.output.penalty));
     }
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     struct err why;
     if (support_script(&run,
                        "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"
@@ -163,8 +160,7 @@ TEST(large_logits) {
                        "show(p, 'p')\nread_out(p[1] * h, 'w')\n",
                        (const char *const[]){NULL}, &why))
         fail_msg("%s", why.text);
-    support_net(&net, &run, 16, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 16, 0);
     const double *p = support_measured(&net, "p");
     assert_true(p[0] == 1 && p[1] == 0);
 }

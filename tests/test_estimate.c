@@ -154,7 +154,7 @@ CLEAN_TEST(what_is_said_is_near_the_peak) {
         {false, {"--reference.widths=1500", "--reference.coordinate_check=yes"}},
         {false,
          {"--network.model=regime3", "--network.iota=0.25", "--network.kappa=0.5",
-          "--reference.widths=384", "--reference.coordinate_check=yes"}},
+          "--reference.widths=256", "--reference.coordinate_check=yes"}},
         {false, {"--reference.widths=850", "--training.optimizer=muon"}},
         {false, {"--data.inputs=700", "--output.sharpness=sum", "--training.steps=1"}},
         {false, {"--data.inputs=1000", "--output.spectra=tangent", "--training.steps=1"}},

@@ -100,8 +100,7 @@ static int experts_of(const struct net *net, const struct net_router *router) {
  * no matrix. */
 TEST(gradients_move_the_matrices) {
     for (int c = 0; c < CASES; c++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         make(&run, &net, c, 16, 2);
         int items = net.routers.count * net.program->nodes, found = 0;
         double **got;
@@ -139,8 +138,7 @@ TEST(gradients_move_the_matrices) {
 TEST(gradients_add_up) {
     for (int c = 0; c < CASES; c++)
         for (int N = 0; N <= 16; N += 16) {
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             struct expert_matrix m;
             make(&run, &net, c, N, 3);
             int P = net.setup.data.P;
@@ -182,8 +180,7 @@ static double added(const double *now, const double *before, size_t n, size_t m,
 /* Entries of order one, rows of order one: 1e-12. */
 TEST(changes_are_those_of_the_matrices) {
     for (int c = 0; c < CASES; c++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         struct matrices old;
         struct expert_matrix m;
         make(&run, &net, c, 16, 0);

@@ -190,8 +190,7 @@ static void judge_router(const struct run *run, const struct net *net,
 TEST(shares_are_those_of_the_gates) {
     for (int c = 0; c < CASES; c++)
         for (int N = 0; N <= 16; N += 16) {
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             FREED(record_free) struct record record;
             make(&run, &net, c, N, 3);
             measure(specialisation_declare, &run, &net, &record);
@@ -203,8 +202,7 @@ TEST(shares_are_those_of_the_gates) {
 /* Outputs of two experts are compared where they are rows of one population. */
 TEST(outputs_of_different_populations) {
     for (int same = 0; same < 2; same++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         FREED(record_free) struct record record;
         support_run_text(
             &run, NULL,
@@ -216,8 +214,7 @@ TEST(outputs_of_different_populations) {
             "dimension = 5\n[training]\nsteps = 2\n[solver]\nreplicates = 0\n[reference]\n"
             "widths = 16\nseeds = 1\n[output]\nexperts = yes\n",
             same ? "b" : "c");
-        support_net(&net, &run, 16, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 16, 0);
         measure(specialisation_declare, &run, &net, &record);
         assert_non_null(record_find(&record, "expert_share"));
         assert_int_equal(record_find(&record, "expert_correlation") != NULL, same);

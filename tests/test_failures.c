@@ -38,11 +38,9 @@ static void test_records_of_failed_runs(void **state) {
 /* Beyond 1e6 times the largest of 1, the first loss and that of f = 0. */
 static void test_bound_of_the_loss(void **state) {
     (void)state;
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     support_run(&run, "data/dense.ini", ARGS("solver.sites=64"));
-    support_net(&net, &run, 0, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 0, 0);
     assert_true(net.output.loss_scale == 1 && !net_runs_away(&net));
     net.output.loss = NET_RUNAWAY;
     assert_false(net_runs_away(&net));
@@ -56,8 +54,7 @@ static void test_bound_of_the_loss(void **state) {
         run.data.y[mu] *= 1e3;
         squares += run.data.y[mu] * run.data.y[mu];
     }
-    support_net(&net, &run, 0, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 0, 0);
     double scale = squares / 2 / run.data.P;
     CHECK_ABS(net.output.loss_scale, scale, 1e-14 * scale, "scale of large targets");
 }

@@ -81,8 +81,7 @@ TEST(moments_are_kernels) {
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = 0; N <= 16; N += 16) {
             static char fields[4096], kernels[4096];
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             assert_true(support_small(&run, *model, NULL));
             support_net(&net, &run, N, 0);
             list_names(fields, sizeof fields, "fields", &net);
@@ -94,8 +93,7 @@ TEST(moments_are_kernels) {
 /* By hand: 5 sites, of a net whose rows are those numbers. */
 TEST(quantiles_and_sites) {
     static const double numbers[] = {3, -1, 2, 0, 7};
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     FREED(record_free) struct record record;
     double *out[4];
     support_run(&run, "data/dense.ini",
@@ -222,8 +220,7 @@ static void judge_tangent(struct net *net, const char *name) {
 TEST(tangent_kernel_moves_f) {
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = 0; N <= 16; N += 8) {
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             assert_true(support_small(&run, *model, ARGS("solver.tolerance=1e-6")));
             support_net(&net, &run, N, 0);
             for (int t = 0; t < 2; t++) {

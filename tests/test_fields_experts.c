@@ -11,8 +11,7 @@ TEST(experts_are_compared) {
         assert_true(support_small(&run, support_model("regime2"),
                                   ARGS("output.cross=h_in g_h_in", "network.expert_width=3")));
         support_ensemble(&run, N, &record);
-        support_net(&net, &run, N, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, 0);
         assert_int_equal(net.cross_rows.count, 2);
         for (int i = 0; i < 2; i++) {
             const struct named_rows *named = &net.cross_rows.item[i];
@@ -80,15 +79,13 @@ TEST(experts_differ) {
  * to the round-off of sums over sites; there are rho M of these, and loads count them. */
 TEST(routing) {
     for (int N = 0; N <= 16; N += 16) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         FREED(record_free) struct record record;
         assert_true(support_small(&run, support_model("regime3"),
                                   ARGS("output.router=yes", "network.gate=softmax",
                                        "network.rho=0.25", "network.beta=2")));
         support_ensemble(&run, N, &record);
-        support_net(&net, &run, N, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, 0);
         size_t M = net.gates.rows.array->sites, taken = 0;
         FREED(base_free)
         double *psi = support_get(net.gates.logits), *phi = support_get(net.gates.rows);

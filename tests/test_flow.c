@@ -44,15 +44,6 @@ static double distance(const struct flow *a, const struct flow *b, const char *n
     return most;
 }
 
-static void same_bits(const struct flow *a, const struct flow *b) {
-    assert_int_equal(a->record.count, b->record.count);
-    for (int s = 0; s < a->record.count; s++) {
-        const struct series *x = &a->record.series[s], *y = &b->record.series[s];
-        assert_memory_equal(x->values, y->values,
-                            (size_t)a->record.runs * x->size * sizeof *x->values);
-    }
-}
-
 /* The same for the limit and for networks; `own` of the one run, `other` of the other. */
 static void compare_bits(const char *file, const char *const *own, const char *const *other) {
     static const char *const shared[] = {"solver.sites=300",  "solver.replicates=2",
@@ -62,7 +53,7 @@ static void compare_bits(const char *file, const char *const *own, const char *c
         FREED(flow_free) struct flow a, b;
         solve(&a, file, shared, N, own);
         solve(&b, file, shared, N, other);
-        same_bits(&a, &b);
+        support_same(&a.record, &b.record);
     }
 }
 
@@ -184,8 +175,7 @@ static double square(const struct thin *thin) {
  * h^2/4 (K_0 - K_1) M (K_0 - K_1), which is of order 3 in all. */
 static double drift(const char *file, const char *const *overrides, int N,
                     const struct integrator *integrator, int n) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     start(&net, &run, file, overrides, N);
     struct training *training = &run.config.training;
     training->integrator = integrator;
@@ -241,8 +231,7 @@ static void lazy_solution(const struct run *run, int layers, double tau, double 
 
 static double lazy_error(const char *file, const char *const *overrides, int layers,
                          double gamma0) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     double most = 0;
     support_run(&run, file, overrides);
     struct training *training = &run.config.training;
@@ -250,8 +239,7 @@ static double lazy_error(const char *file, const char *const *overrides, int lay
     training->gamma0 = gamma0;
     training->flow.dt = 2;
     training->flow.rtol = training->flow.atol = 1e-7;
-    support_net(&net, &run, 0, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 0, 0);
     double f[run.data.P];
     for (int t = 1; t <= 3; t++) {
         advance(&net, &run);

@@ -13,8 +13,7 @@ TEST(places_are_left_without_a_trace) {
                  {"data/regime3.ini", 24, 1e-13}, /* histories, which become matrices */
                  {"data/dense.ini", 0, 1e-4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         start(&net, &run, cases[i].file, NULL, cases[i].N);
         advance(&net, &run);
         double f[run.data.P], loss = net.output.loss, away[] = {1.5, 0.7, 0}, far = 0;
@@ -38,8 +37,7 @@ TEST(places_are_left_without_a_trace) {
 
 /* f of one network at tau = 12 with bs32, from a first step to try. */
 static void control(double rtol, double step, double *f) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     start(&net, &run, "data/dense.ini", NULL, 24);
     struct training *training = &run.config.training;
     training->integrator = &integrator_bs32;

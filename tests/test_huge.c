@@ -50,8 +50,7 @@ CLEAN_TEST(test_refusals) {
 
 /* A net that is only declared says what its numbers would take, and takes none of it. */
 CLEAN_TEST(test_declared) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     struct err told;
     double n = 5000, P = 6;
     support_run_text(&run, (const char *const[]){"data.inputs=6", "data.tokens=5", NULL}, tokens);

@@ -43,11 +43,9 @@ TEST(value_of_log_sum_exp) {
                  {MIXTURE("0.4, 0.2, -0.3, 0", SAFE), 1.4938128239427084}};
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         for (int N = 0; N <= 16; N += 16) {
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             script_run(&run, table[k].script, none);
-            support_net(&net, &run, N, 0);
-            support_evaluate(&net, &run);
+            support_begin(&net, &run, N, 0);
             double penalty = 1e-8 * table[k].value * table[k].value;
             CHECK_ABS(net.output.penalty, penalty, 1e-14 * penalty, "penalty of %zu", k);
         }
@@ -104,15 +102,13 @@ TEST(shares_of_sigmoids) {
 /* Of many experts: of two that are both far below 0 the larger one is selected and has all of the
  * share, as of two on both sides of 0; of two far above 0 each has half of it. */
 TEST(shares_of_many_sigmoids) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     double load[2] = {0}, share[2] = {0};
     int below = 0, rows = 16;
     support_run(&run, "data/regime3.ini",
                 ARGS("network.kappa=0.125", "network.rho=0.5", "network.beta=1e6",
                      "network.balance_loss=1", "data.inputs=16", "output.kernels_of=psi"));
-    support_net(&net, &run, 16, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 16, 0);
     FREED(base_free) double *psi = support_get(support_weight(&net, "Q")->value);
     for (int mu = 0; mu < rows; mu++) {
         double *s = psi + 2 * mu;

@@ -254,8 +254,7 @@ TEST(experts_beside_rows_of_all) {
                          "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
                          "[output]\nkernels = none\ninputs = none\n");
         run.config.output.tangent = all;
-        support_net(&net, &run, 16, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 16, 0);
         assert_int_equal(net.program->experts, all ? 0 : 4);
         end_after_six_steps(&run, &net, f[all]);
     }
@@ -284,8 +283,7 @@ TEST(experts_in_front_of_their_router) {
                          "[network]\nprogram = t.lua\n[data]\ninputs = 16\n[training]\n"
                          "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
                          "[output]\nkernels = none\ninputs = none\n");
-        support_net(&net, &run, 16, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 16, 0);
         end_after_six_steps(&run, &net, f[late]);
     }
     for (int mu = 0; mu < P; mu++)
@@ -298,8 +296,7 @@ TEST(experts_in_front_of_their_router) {
 TEST(means_that_nobody_reads) {
     static const char *const of_inputs[] = {"output.inputs=all", "output.inputs=none"};
     for (int none = 0; none < 2; none++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         int idle = 0;
         support_run(
             &run, "data/transformer.ini",

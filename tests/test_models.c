@@ -104,12 +104,10 @@ TEST(gradient_norms) {
     const struct model *model;
     for (int i = 0; (model = nth(i)); i++)
         for (int N = 0; N <= 16; N += 16) {
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             double norm;
             assert_true(support_small(&run, model, ARGS("solver.tolerance=1e-6")));
-            support_net(&net, &run, N, 0);
-            support_evaluate(&net, &run);
+            support_begin(&net, &run, N, 0);
             for (int t = 0; t < 2; t++) {
                 support_learn(&net, &run);
                 support_evaluate(&net, &run);
@@ -119,22 +117,6 @@ TEST(gradient_norms) {
             CHECK_ABS(-slope(&net, &run), norm * norm, N ? 1.5e-11 : 1e-8, "%s, N = %d",
                       model->name, N);
         }
-}
-
-static void same_bits(const struct record *a, const struct record *b, int T, const char *what) {
-    for (int s = 0; s < a->count; s++) {
-        const struct series *x = &a->series[s], *y = record_find(b, x->name);
-        bool two_times = strchr(x->dims, 's') != NULL;
-        if (!y)
-            fail_msg("%s: no %s", what, x->name);
-        if (two_times && a->T != b->T)
-            continue; /* laid out for all times */
-        size_t size = x->size / (size_t)a->T * (size_t)T;
-        for (int r = 0; r < a->runs; r++)
-            if (memcmp(x->values + (size_t)r * x->size, y->values + (size_t)r * y->size,
-                       size * sizeof *x->values))
-                fail_msg("%s: %s of run %d differs", what, x->name, r);
-    }
 }
 
 /* What may not change a bit of a run with one thread. Each network is trained in every second way
@@ -180,7 +162,7 @@ static void go_on(const struct model *model, int way, int N, const struct record
         ASK(run_ensemble(&run, N, 1, &record, err));
         assert_int_equal(record.T, part ? 6 : cut);
         if (part)
-            same_bits(&record, whole, 6, what);
+            support_same_times(&record, whole, 6, what);
     }
     snprintf(command, sizeof command, "rm %s/*.state", folder);
     assert_int_equal(system(command), 0);
@@ -211,7 +193,7 @@ static bool compare(const struct model *model, int way, int N, bool cut, int hal
         ASK(run_ensemble(&run, N, 2, &record[k], err));
         run_free(&run);
         learns(&record[k], what);
-        same_bits(&record[0], &record[k], 6, what);
+        support_same_times(&record[0], &record[k], 6, what);
     }
     if (cut)
         go_on(model, way, N, &record[0]);

@@ -11,13 +11,11 @@ enum { STEPS = 16, MOST = 8 };
 
 /* f of all inputs at STEPS times, [STEPS][MOST]; width 0: the limit. */
 static void train(int N, const char *network, const char *more, double f[STEPS][MOST]) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     support_run_text(&run, NULL, "[network]\n%s\n%s\n[reference]\nwidths = 16\ncentre = no\n",
                      network, more);
     const struct training *training = &run.config.training;
-    support_net(&net, &run, N, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, N, 0);
     assert_true(run.data.P <= MOST);
     for (int t = 0; t < STEPS; t++) {
         for (int mu = 0; mu < MOST; mu++)
@@ -229,8 +227,7 @@ TEST(every_matrix_learns) {
                                   "eta0 = 0.1\n",
                       sites[] = "[solver]\nsites = 64\nexpert_sites = 16\n";
     double whole[STEPS][MOST], without[STEPS][MOST];
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     support_run_text(&run, NULL, "[network]\n%s%s[reference]\nwidths = 16\n", network, sites);
     support_net(&net, &run, 0, 0);
     train(0, network, sites, whole);

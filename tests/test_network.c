@@ -83,8 +83,7 @@ TEST(scalings_independent_of_width) {
     for (int w = 0; w < 2; w++)
         for (int seed = 0; seed < 8; seed++) {
             FREED(net_free) struct net net;
-            support_net(&net, &run, w ? 512 : 64, seed);
-            support_evaluate(&net, &run);
+            support_begin(&net, &run, w ? 512 : 64, seed);
             support_learn(&net, &run);
             support_evaluate(&net, &run);
             for (int mu = 0; mu < run.data.P; mu++)

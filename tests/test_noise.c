@@ -71,8 +71,7 @@ TEST(noise_of_numbers_is_shared) {
     support_run(&run, "examples/grouped.ini", key);
     support_run(&other, "examples/grouped.ini", seed);
     for (int k = 0; k < 4; k++) {
-        support_net(&net, &run, k < 2 ? 0 : 32, k % 2 + 1);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, k < 2 ? 0 : 32, k % 2 + 1);
         double *here = noise_of(&net, &count);
         size_t token = count / (4 * 4);
         assert_int_equal(count, 4 * 4 * 8);
@@ -102,12 +101,10 @@ TEST(predictions) {
     static const char *const noise[] = {"program.noise=1", "program.noise=3"};
     double f[2][2], trained[2];
     for (int k = 0; k < 2; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         const char *const key[] = {noise[k], "data.test_inputs=2", "reference.centre=no", NULL};
         support_run(&run, "examples/noisy_top.ini", key);
-        support_net(&net, &run, 32, 1);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 32, 1);
         trained[k] = net.output.f[0];
         ASK(net_predict(&net, run.data.P, 2, f[k], err));
         assert_true(f[k][0] != 0);

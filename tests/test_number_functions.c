@@ -48,12 +48,10 @@ TEST(power_zero_of_rows) {
 TEST(stopped_rows) {
     double moved[2];
     for (int k = 0; k < 2; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         script(&run,
                k ? READ "x = x - 0.25 * stop(x)\nread_out(x, 'w')\n" : READ "read_out(x, 'w')\n");
-        support_net(&net, &run, 16, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 16, 0);
         double before, after, *W = support_get(array_all(&net.program->node[0].matrix.thin->W));
         before = W[0];
         free(W);
@@ -69,8 +67,7 @@ TEST(stopped_rows) {
 
 /* Whether the limit of a program is a random one. */
 static bool is_random(const char *numbers) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     char text[512];
     snprintf(text, sizeof text, READ "local s = %s\nread_out((1 + sum(s)) * x, 'w')\n", numbers);
     script(&run, text);

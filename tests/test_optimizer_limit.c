@@ -99,8 +99,7 @@ static void decay_by(const char *training) {
         double Phi[3], G[3];
         static const char *const Phis[] = {"Phi1", "Phi2", "PhiL"}, *const Gs[] = {"G1", "G2",
                                                                                    "G3"};
-        support_net(&net, &run, N, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, 0);
         for (int l = 0; l < 3; l++) {
             Phi[l] = kernel_of(&net, Phis[l]);
             G[l] = kernel_of(&net, Gs[l]);
@@ -134,15 +133,13 @@ TEST(columns_of_test_inputs_decay) {
         double left;
     } cases[] = {{"", 0.9}, {"[rates]\nW1 = 0\n", 1}, {"[decays]\nW1 = 0.3\n", 0.97}};
     for (int k = 0; k < 6; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         double f[2], start = 0, now;
         support_run_text(&run, ARGS("data.test_inputs=2", "data.dimension=9"),
                          "[network]\nmodel = dense\n[training]\nweight_decay = 0.1\neta0 = 0\n"
                          "[solver]\nsites = 300\n%s",
                          cases[k / 2].lines);
-        support_net(&net, &run, k % 2 ? 24 : 0, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, k % 2 ? 24 : 0, 0);
         struct thin *unseen = support_weight(&net, "W1")->matrix.unseen;
         for (int t = 0; t < 4; t++) {
             if (t)
@@ -167,8 +164,7 @@ TEST(lazy_momentum_is_a_recursion) {
     FREED(net_free) struct net net;
     double f[3] = {0}, v[3] = {0}, moved = 0;
     assert_int_equal(P, 3);
-    support_net(&net, &run, 0, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 0, 0);
     for (int t = 1; t < 12; t++) {
         double force[3] = {0};
         for (int mu = 0; mu < P; mu++)

@@ -20,8 +20,7 @@ static void script(struct run *run, const char *text, const char *const *overrid
 TEST(closed_form) {
     enum { STEPS = 8, INPUTS = 3 };
     const double gamma0 = 1.25, eta0 = 0.5, rate = 1.5;
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     double ww = 1, bb = 1, wb = 0, c = 0.5, moved = 0;
     script(&run,
            READ "local f = bias(read_out(vector(a, 'b'), 'w'), {0.5}, {name = 'c', rate = 1.5})\n"

@@ -176,15 +176,13 @@ static struct oracle *oracle_of(const struct example *e, const struct run *run) 
  * times a step (three layers, back, learning). What such an error becomes is seen in a third
  * network, whose weights are off by 1e-8 of themselves: it is larger by the same factor. */
 static void check_example(const struct example *e) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     run_of(&run, e, e->name);
     struct oracle *o = oracle_of(e, &run), *off = oracle_of(e, &run);
     for (int b = 0; b < PAPERS_MATRICES; b++)
         for (int k = 0; k < off->block[b].count; k++)
             off->block[b].w[k] *= 1 + 1e-8 * (k % 2 ? 1 : -1);
-    support_net(&net, &run, N, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, N, 0);
     for (int t = 0; t <= STEPS; t++) {
         double most = 0;
         oracle_optimizer_step(o);

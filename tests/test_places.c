@@ -65,8 +65,7 @@ TEST(windows) {
     support_run(&run, "examples/convolution.ini", more);
     for (int N = 0; N <= 8; N += 8) {
         FREED(net_free) struct net net;
-        support_net(&net, &run, N, 1);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, 1);
         for (int k = 0; k < 6; k++)
             check(&net, find(&net, "mix_places", k),
                   (struct windows){{5, 3}, {1, 1}, {1, 2}, {k / 2 - 1, k % 2}});
@@ -83,11 +82,9 @@ TEST(numbers_of_a_matrix) {
         "local z = mix(x, {{0.5, -1, 0, 2, 0.25, -0.75}, "
         "{-0.3, 0, 1.5, 0, 0.125, 4}})\\nkernel(z, \"Z\")\\nread_out(pool(z), \"w\")\\n",
         "data.tokens=6", "data.inputs=2", NULL};
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     support_run(&run, "examples/convolution.ini", more);
-    support_net(&net, &run, 8, 1);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 8, 1);
     const struct node *z = find(&net, "mix_places", 0);
     FREED(base_free)
     double *x = support_get(net.program->node[z->argument[0]].value), *out = support_get(z->value);
@@ -110,8 +107,7 @@ TEST(layers) {
         int places;
     } cases[] = {{"examples/convolution.ini", 3}, {"examples/image.ini", 4}};
     for (int k = 0; k < 2; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         const char *more[] = {"solver.sites=256", "training.eta0=1", NULL};
         support_run(&run, cases[k].ini, more);
         support_net(&net, &run, 8, 1);
@@ -127,11 +123,9 @@ TEST(selections) {
                           "pooling(1, 6, {size = 2}))\\nkernel(z, \"Z\")\\n"
                           "read_out(pool(balance_select(z, 2, {eta_bias = 0.1}) * z), \"w\")\\n",
                           "data.tokens=6", "data.inputs=2", NULL};
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     support_run(&run, "examples/convolution.ini", more);
-    support_net(&net, &run, 8, 1);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 8, 1);
     const struct node *z = find(&net, "mix_places", 0);
     const struct numbers *qstar = net.numbers.item;
     while (strcmp(qstar->name, "qstar"))

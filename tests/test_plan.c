@@ -10,8 +10,7 @@ TEST(storage_is_reused) {
     for (int depth = 1; depth <= 4; depth++)
         for (int N = 0; N <= 32; N += 32) {
             char layers[32];
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             snprintf(layers, sizeof layers, "network.depth=%d", depth);
             support_run(&run, "data/dense.ini",
                         ARGS(layers, "reference.widths=32", "solver.sites=64"));
@@ -32,14 +31,12 @@ static struct rows rows_of(const struct node *v) {
  * what is read when all is done, and only that, is there still. */
 TEST(what_is_of_no_more_use_is_poisoned) {
     for (int poisons = 0; poisons < 2; poisons++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         int gone = 0;
         support_run(
             &run, "data/transformer.ini",
             ARGS(poisons ? "solver.backend=shadow" : "solver.backend=cpu", "solver.sites=64"));
-        support_net(&net, &run, 0, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 0, 0);
         for (int i = 0; i < net.program->all; i++) {
             int last = net.program->node[i].plan.last;
             double mean;

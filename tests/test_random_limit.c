@@ -21,8 +21,7 @@ static void open_run(struct run *run, const char *source, const char *const *ove
 }
 
 static bool is_random(const char *source, const char *const *overrides) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     open_run(&run, source, overrides);
     support_net(&net, &run, 0, 0);
     bool random = net.gates.random;

@@ -30,8 +30,7 @@ static void train(struct net *net, const struct run *run, int width, int steps) 
 
 static void outputs(double f[3], const char *network, const char *const *more, int width,
                     int steps) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     run_of(&run, network, more);
     train(&net, &run, width, steps);
     memcpy(f, net.output.f, 3 * sizeof *f);
@@ -70,8 +69,7 @@ static double rate_of(const struct net *net, const char *name) {
 
 /* Lines of a common name and of the own one multiply; N is the width. */
 TEST(factors_multiply) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     run_of(&run, "model=regime1\nexperts=3\nexpert_layers=2",
            ARGS("init.W2=2", "init.W2_1=4", "rates.W3=2 N^-0.5", "rates.W3_0=N", "rates.w=0.5",
                 "solver.replicates=0"));
@@ -98,8 +96,7 @@ TEST(initial_factors) {
     for (size_t k = 0; k < 3; k++) {
         double kernel[2][9];
         for (int given = 0; given < 2; given++) {
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             run_of(&run, model, given ? ARGS(line[k]) : NULL);
             train(&net, &run, 0, 0);
             struct rows h = net.kernels.item[net.kernels.count - 1].rows; /* PhiL */

@@ -124,8 +124,7 @@ TEST(one_expert_is_dense) {
 /* Softmax without bias: gphi is the same for all experts, so gpsi = 0 and the router never moves.
  * In a linear network that holds without sampling error, to the truncation of the bases. */
 TEST(softmax_without_bias_stays_uniform) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     run_of(&run,
            "[network]\nmodel=regime1\nactivation=linear\ngate=softmax\nexperts=3\nq0=1\n"
            "[training]\neta0=0.4\n[solver]\nsites=400\ntolerance=1e-6\n",
@@ -170,8 +169,7 @@ static void swap_experts(struct net *net, int M, int E) {
 TEST(no_number_is_hidden) {
     static const char *const rho[] = {"network.rho=1", "network.rho=0.6666666666666666"};
     for (int k = 0; k < 2; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         struct err err;
         run_of(&run,
                "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nbias=trained\n"
@@ -190,8 +188,7 @@ TEST(no_number_is_hidden) {
 TEST(selected_far_below_the_largest) {
     static const char *const over[] = {"network.softmax_over=selected", "network.softmax_over=all"};
     for (int k = 0; k < 2; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         run_of(&run,
                "[network]\nmodel=regime1\ngate=softmax\nexperts=4\nrho=0.25\nbeta=1e4\nq0=0\n"
                "bias=fixed\nbiases=0.3 0.1 -0.1 -0.3\neta_bias=0.5\nrouter_rate=0\n"
@@ -267,8 +264,7 @@ static double first_move(const char *parameterization, int N) {
     for (int seed = 0; seed < 24; seed++) {
         FREED(net_free) struct net net;
         double before[64], most = 0;
-        support_net(&net, &run, N, seed);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, seed);
         memcpy(before, support_measured(&net, "psi"), (size_t)run.data.P * 4 * sizeof *before);
         support_learn(&net, &run);
         support_evaluate(&net, &run);

@@ -88,8 +88,7 @@ TEST(nodes_are_the_experts) {
     static const char *const experts[] = {"network.experts=16", "network.experts=32"};
     for (int k = 0; k < 2; k++)
         for (int half = 0; half < 2; half++) {
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             support_run(&run, "data/residual.ini", (const char *const[]){experts[k], NULL});
             run.config.half = half;
             const char *text = params_find(&run.params, "solver", "expert_sites")->text;

@@ -146,8 +146,7 @@ TEST(equals_recursion) {
 
 /* The numbers of the maps, and the rank P + 1 of everything on the stream, for ever. */
 TEST(stream_has_rank_P_plus_1) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     support_run(&run, "data/residual.ini",
                 ARGS("network.rho=1", "network.depth=3", "data.inputs=4", "solver.unit_sites=500",
                      "solver.sites=100"));
@@ -171,19 +170,6 @@ TEST(stream_has_rank_P_plus_1) {
     assert_int_equal(net.populations.item[0]->span.rows.rows, 5);
 }
 
-/* Every value of the first `times` times of every series has the same bits. */
-static void same_bits(const struct record *a, const struct record *b, int times, const char *what) {
-    assert_int_equal(a->count, b->count);
-    for (int s = 0; s < a->count; s++) {
-        const struct series *x = &a->series[s], *y = &b->series[s];
-        size_t count = x->size / (size_t)a->T * (size_t)times;
-        for (int r = 0; r < a->runs; r++)
-            if (memcmp(x->values + (size_t)r * x->size, y->values + (size_t)r * y->size,
-                       count * sizeof *x->values))
-                fail_msg("%s: %s of run %d differs", what, x->name, r);
-    }
-}
-
 static void compare_bits(const char *change, const char *routing) {
     FREED(two_records_free) struct record limit[2], networks[2];
     for (int i = 0; i < 2; i++) {
@@ -197,8 +183,8 @@ static void compare_bits(const char *change, const char *routing) {
         ASK(run_ensemble(&run, 0, 2, &limit[i], err));
         ASK(run_ensemble(&run, 32, 2, &networks[i], err));
     }
-    same_bits(&limit[0], &limit[1], 6, change);
-    same_bits(&networks[0], &networks[1], 6, change);
+    support_same_times(&limit[0], &limit[1], 6, change);
+    support_same_times(&networks[0], &networks[1], 6, change);
 }
 
 TEST(same_bits_for_threads_backends_and_longer_runs) {

@@ -48,8 +48,7 @@ TEST(closed_forms) {
                                             "training.eta0=0.1",
                                             "solver.sites=400",
                                             NULL};
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     double f[3] = {0}, Theta[3][3], K[3][3], a = 1 + 1.4 * 1.4 / 3, moved = 0, got[9];
     support_run(&run, "data/resnet.ini", overrides);
     support_net(&net, &run, 0, 0);

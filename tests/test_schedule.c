@@ -64,14 +64,7 @@ static void same_bits(const char *file, const char *const *own, const char *cons
         FREED(two_records_free) struct record record[2];
         solve(&run[0], &record[0], file, N, own);
         solve(&run[1], &record[1], file, N, other);
-        for (int s = 0; s < record[0].count; s++) {
-            const struct series *x = &record[0].series[s];
-            const struct series *y = record_find(&record[1], x->name);
-            assert_non_null(y);
-            for (int r = 0; r < record[0].runs; r++)
-                assert_memory_equal(x->values + (size_t)r * x->size,
-                                    y->values + (size_t)r * y->size, x->size * sizeof *x->values);
-        }
+        support_same_times(&record[0], &record[1], record[0].T, file);
     }
 }
 

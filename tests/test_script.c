@@ -120,8 +120,7 @@ TEST(balanced_draws) {
     static const char *const order[] = {"local a, b = population('a'), population('b')\n",
                                         "local b, a = population('b'), population('a')\n"};
     for (int i = 0; i < 2; i++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         struct err why;
         char text[256];
         snprintf(text, sizeof text, "key('depth')\n%s%s", order[i],
@@ -171,8 +170,7 @@ TEST(selection_of_inputs) {
                                          NULL};
     static const char *const text[] = {"", ", {eta_bias = 0.1}"};
     for (int biases = 0; biases < 2; biases++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         struct err why;
         char script[512];
         snprintf(script, sizeof script,
@@ -181,8 +179,7 @@ TEST(selection_of_inputs) {
                  "read_out(map(m * s, a, 'V'), 'w')\n",
                  text[biases]);
         assert_int_equal(support_script(&run, script, change, &why), CODE_OK);
-        support_net(&net, &run, E, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, E, 0);
         FREED(base_free)
         double *s = support_get(net.kernels.item[0].rows),
                *m = support_get(net.kernels.item[1].rows);
@@ -216,8 +213,7 @@ TEST(selection_of_inputs) {
 TEST(selection_of_pairs) {
     static const char *const change[] = {"data.inputs=2", "data.tokens=3", "reference.widths=16",
                                          NULL};
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     struct err why;
     bool kept = false;
     assert_int_equal(

@@ -115,8 +115,7 @@ TEST(gates_that_condense) {
         {"data/regime1.ini", "network.gate=softmax", NULL, false},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         support_run(
             &run, cases[k].ini,
             (const char *const[]){"reference.widths=16", cases[k].change, cases[k].other, NULL});
@@ -132,8 +131,7 @@ TEST(gates_that_condense) {
 
 /* It says which row is zero, and not that the rate is too large. */
 TEST(norm_of_zero) {
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     struct err why = {0};
     if (support_script(&run,
                        "key('depth')\n" HEAD "h = norm(map(h, a, {name = 'V', a0 = 0}))\n" END,
@@ -150,8 +148,7 @@ TEST(norm_of_zero) {
 TEST(fixed_matrices_decay_or_are_frozen) {
     static const char *const decay = "training.weight_decay=0.01";
     for (int frozen = 0; frozen < 2; frozen++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         struct err why;
         if (support_script(&run,
                            "key('depth')\n" HEAD "h = map(h, a, {name = 'V', fixed = true})\n" END,
@@ -178,15 +175,13 @@ TEST(growth_that_is_taken_back) {
     };
     double loss = 0;
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         struct err why;
         char script[300];
         snprintf(script, sizeof script, "key('depth')\n%s", texts[k]);
         if (support_script(&run, script, none, &why))
             fail_msg("%s", why.text);
-        support_net(&net, &run, 0, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, 0, 0);
         ASK(net_learn(&net, 0, 0.3, err));
         support_evaluate(&net, &run);
         loss = k ? loss : net.output.loss;
@@ -213,8 +208,7 @@ TEST(functions_of_the_same_rows) {
         {HEAD "local t = tanh(h)\nname_rows(t, 't')\nh = sigmoid(h) * t\n" END, "W1 t sigma_W1 w "},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         struct err why;
         char text[200], script[300];
         snprintf(script, sizeof script, "key('depth')\n%s", cases[k][0]);

@@ -120,8 +120,7 @@ TEST(inputs_of_a_result) {
 /* Where a network is set up, and its memory is estimated. */
 TEST(memory_and_networks) {
     volatile sig_atomic_t set = 1;
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     struct err told;
     double bytes;
     support_run_text(&run, (const char *const[]){NULL}, "[network]\nmodel = dense\n");
@@ -140,8 +139,7 @@ TEST(memory_and_networks) {
 TEST(singular_values) {
     for (int N = 0; N <= 16; N += 16) {
         volatile sig_atomic_t set = 0;
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         FREED(record_free) struct record record;
         FREED(observer_free) struct observer observer;
         struct err told;

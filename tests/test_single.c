@@ -221,8 +221,7 @@ TEST(parts_of_signals) {
         int parts = 0, roundings = 0;
         double terms = 0;
         for (int s = 0; s < 2; s++) {
-            FREED(run_free) struct run run;
-            FREED(net_free) struct net net;
+            RUN_AND_NET;
             assert_true(support_small(&run, *model,
                                       ARGS("reference.widths=32", "reference.coordinate_check=yes",
                                            s ? on_backend : "solver.backend=cpu",

@@ -202,8 +202,7 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
                                  "solver.expert_sites=200",
                                  "solver.unit_sites=200",
                                  stream ? "network.stream=yes" : "network.stream=no"};
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     double f[P] = {0}, K[P][P] = {{0}}, got[P * P], moved = 0;
     for (int i = 0; mixture[i]; i++)
         overrides[12 + i] = mixture[i];

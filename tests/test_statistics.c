@@ -223,8 +223,7 @@ TEST(sites_that_sample) {
                                          "reference.widths=",
                                          "solver.halves=no",
                                          NULL};
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         int found = 0;
         support_run(&run, cases[i].ini, overrides);
         support_net(&net, &run, 0, 0);

@@ -100,8 +100,7 @@ static void check_kernels(const struct net *net, const struct oracle *o, int i) 
  * four steps by no more than the loss falls, 10: 1e-12. */
 TEST(equals_oracle) {
     for (int i = 0; i < CASES; i++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         configure(&run, cases[i]);
         support_net(&net, &run, WIDTH, 3);
         struct oracle *o = copy(&run, &net, i);
@@ -135,13 +134,11 @@ TEST(equals_oracle) {
 TEST(closed_forms) {
     const int L = 4;
     const double scale2 = 9. / 16;
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     double grown[5], got[16];
     support_run(&run, "examples/tied.ini",
                 ARGS("network.activation=linear", "program.branch=3", "solver.sites=256"));
-    support_net(&net, &run, 0, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 0, 0);
     for (int l = 0; l <= L; l++) {
         double binomial = 1;
         grown[l] = 0;

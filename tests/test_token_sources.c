@@ -115,14 +115,12 @@ TEST(test_floor) {
  * is 0, so that l = ln V of the half of the tokens that is. */
 TEST(loss_of_copy) {
     for (int N = 0; N <= 16; N += 16) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         support_run_text(&run, (const char *const[]){NULL},
                          "[network]\nmodel = transformer\nexperts = 0\n[data]\nsource = copy\n"
                          "tokens = 10\nvocabulary = 4\ninputs = 3\n[training]\n"
                          "loss = cross_entropy\n[solver]\nsites = 128\n");
-        support_net(&net, &run, N, 0);
-        support_evaluate(&net, &run);
+        support_begin(&net, &run, N, 0);
         CHECK_ABS(net.output.loss, log(4) / 2, 1e-14, "loss at N = %d", N);
     }
 }

@@ -236,12 +236,10 @@ TEST(logits_start) {
 TEST(start) {
     const struct sequences sequences = {P, 5, 1, false, 5, words, false};
     char network[512];
-    FREED(run_free) struct run run;
-    FREED(net_free) struct net net;
+    RUN_AND_NET;
     snprintf(network, sizeof network, "model = transformer\n%s", experts);
     sequences_run(&run, &sequences, network, "[solver]\nsites = 256");
-    support_net(&net, &run, 0, 0);
-    support_evaluate(&net, &run);
+    support_begin(&net, &run, 0, 0);
     for (int k = 0; k < net.numbers.count; k++) {
         const struct numbers *x = &net.numbers.item[k];
         for (int i = 0; i < net.batch.rows * (x->axes == 3 ? x->shape[2] : 1); i++)

@@ -57,8 +57,7 @@ TEST(closed_form) {
     enum { STEPS = 8, INPUTS = 3 };
     const double gamma0 = 1.25, eta0 = 0.5, rate = 1.5;
     for (int normal = 0; normal < 2; normal++) {
-        FREED(run_free) struct run run;
-        FREED(net_free) struct net net;
+        RUN_AND_NET;
         char text[256];
         snprintf(text, sizeof text, READ "read_out(vector(a, {name = 'b', rate = 1.5%s}), 'w')\n",
                  normal ? "" : ", start = 0");

@@ -88,6 +88,11 @@ void support_evaluate(struct net *net, const struct run *run) {
     ASK(net_evaluate(net, run->config.training.loss, run->data.y, err));
 }
 
+void support_begin(struct net *net, const struct run *run, int N, int replicate) {
+    support_net(net, run, N, replicate);
+    support_evaluate(net, run);
+}
+
 void support_learn(struct net *net, const struct run *run) {
     ASK(net_learn(net, 0, run->config.training.eta0, err));
 }
@@ -338,6 +343,37 @@ void support_same(const struct record *record, const struct record *other) {
         if (memcmp(one->values, two->values,
                    (size_t)record->runs * one->size * sizeof *one->values))
             fail_msg("%s differs", one->name);
+    }
+}
+
+void support_same_times(const struct record *a, const struct record *b, int T, const char *what) {
+    for (int s = 0; s < a->count; s++) {
+        const struct series *x = &a->series[s], *y = record_find(b, x->name);
+        if (!y)
+            fail_msg("%s: no %s", what, x->name);
+        size_t row = x->size / (size_t)a->T, width = row; /* values of one time, and of one s */
+        bool full = false;
+        const char *axis = x->dims;
+        for (int i = 0; i < x->axes; i++, axis += strcspn(axis, " ") + 1) {
+            if (full)
+                width *= x->shape[i];
+            else if (axis[0] == 's' && (axis[1] == ' ' || !axis[1]))
+                full = true, width = 1;
+        }
+        for (int r = 0; r < a->runs && r < b->runs; r++)
+            for (size_t i = 0; i < row * (size_t)T; i++) {
+                size_t t = i / row, k = i % row, j = k;
+                if (full) { /* [mu][s][nu], s < T of either record */
+                    size_t past = (size_t)a->T * width, mu = k / past;
+                    if (k % past >= (size_t)T * width)
+                        continue;
+                    j = mu * (size_t)b->T * width + k % past;
+                }
+                const double *p = record_at(a, x, r, (int)t) + k;
+                const double *q = record_at(b, y, r, (int)t) + j;
+                if (memcmp(p, q, sizeof *p))
+                    fail_msg("%s: %s run %d entry %zu: %.17g, %.17g", what, x->name, r, i, *p, *q);
+            }
     }
 }
 

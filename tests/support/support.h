@@ -21,6 +21,11 @@
 void support_check(const char *file, int line, double got, double want, double tolerance,
                    const char *what, ...) __attribute__((format(printf, 6, 7)));
 
+/* Declares a run and a net of it, which the end of the test frees. */
+#define RUN_AND_NET                                                                                \
+    FREED(run_free) struct run run;                                                                \
+    FREED(net_free) struct net net
+
 /* Makes a folder under $TMPDIR (default /tmp) whose name begins so, and returns its path, which the
  * caller frees; NULL where that fails. tests/run.sh removes what tests leave there. */
 char *support_folder(const char *name);
@@ -35,6 +40,8 @@ void support_run_text(struct run *run, const char *const *overrides, const char 
 bool support_small(struct run *run, const struct model *model, const char *const *overrides);
 /* A fresh net: width N (0: limit) and number of the replicate or seed. */
 void support_net(struct net *net, const struct run *run, int N, int replicate);
+/* The same, evaluated once. */
+void support_begin(struct net *net, const struct run *run, int N, int replicate);
 /* net_evaluate with the run's targets and loss. */
 void support_evaluate(struct net *net, const struct run *run);
 void support_learn(struct net *net, const struct run *run);
@@ -67,6 +74,9 @@ void support_one(const char *file, const char *const *overrides, int N, struct r
 double support_value(const struct record *record, const char *name, int r, int t, size_t k);
 /* Fails unless all series of a record are in the other one, bit for bit. */
 void support_same(const struct record *record, const struct record *other);
+/* The same of the first T times of two records, which may have other times behind them, and of the
+ * runs that both have. */
+void support_same_times(const struct record *a, const struct record *b, int T, const char *what);
 /* dst [count][sites] = factor times the values of rows. */
 void support_copy(double *dst, struct rows rows, double factor);
 /* Of a matrix that learns, by its name (as by printf). */

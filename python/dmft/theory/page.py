@@ -1,7 +1,6 @@
 r"""Pages of equations: a theory as LaTeX, for a document or for Markdown."""
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from dataclasses import replace
@@ -312,7 +311,7 @@ class Page:
         if theory.random:
             words.append("This limit is a random one: masks begin with ties, which fluctuations "
                          "of a finite width decide.")
-        used = set(constants(theory))
+        used = constants(theory)
         values = ", ".join(rf"${tex}={value:g}$" for tex, value in theory.values.items()
                            if tex in used)
         if values:
@@ -381,19 +380,22 @@ def shortened(names: list[str], write=label) -> list[str]:
             rf"{write(those[0])}, $\dots$, {write(those[-1])}" for those in found.values()]
 
 
-def constants(what):
+def constants(what) -> set[str]:
     """TeX of all keys that constants of a theory are made of."""
-    if isinstance(what, Scale):
-        yield from (name for name, _ in what.powers)
-    elif dataclasses.is_dataclass(what):
-        for one in dataclasses.fields(what):
-            yield from constants(getattr(what, one.name))
-    elif isinstance(what, dict):
-        for one in what.values():
-            yield from constants(one)
-    elif isinstance(what, (list, tuple)):
-        for one in what:
-            yield from constants(one)
+    found, seen, left = set(), set(), [what]
+    while left:
+        one = left.pop()
+        if isinstance(one, Scale):
+            found.update(name for name, _ in one.powers)
+        elif isinstance(one, dict):
+            left.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            left.extend(one)
+        elif id(one) not in seen:
+            seen.add(id(one))
+            left.extend(getattr(one, name) for name in
+                        getattr(type(one), "__dataclass_fields__", ()))
+    return found
 
 
 def plain(text: str) -> str:

@@ -75,8 +75,13 @@ class Scales:
 
     @staticmethod
     def _power(read, value: float, changed: list) -> float:
+        steps = []
         try:
-            steps = [math.log2(read(program) / value) / ratio for ratio, program in changed]
+            for ratio, program in changed:
+                found = read(program)
+                if found == value:      # most keys change nothing
+                    return 0.0
+                steps.append(math.log2(found / value) / ratio)
         except (LookupError, ArithmeticError, ValueError, TypeError, DmftError):
             return 0.0
         power = round(steps[0] * 12) / 12
