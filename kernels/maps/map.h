@@ -183,6 +183,14 @@ struct map_kind {
                    struct err *err);
 };
 
+/* map_KIND, by its name: of functions KIND_init, KIND_free, KIND_forward, KIND_backward. */
+#define MAP_KIND(kind, type, ...)                                                                  \
+    const struct map_kind map_##kind = {.state = sizeof(type),                                     \
+                                        .init = kind##_init,                                       \
+                                        .free = kind##_free,                                       \
+                                        .forward = kind##_forward,                                 \
+                                        .backward = kind##_backward,                               \
+                                        __VA_ARGS__}
 extern const struct map_kind map_finite, map_history, map_limit, map_adam, map_field;
 
 /* The kind for a run: of a finite network or a limit, or (field) of a fixed point; trained along

@@ -85,17 +85,6 @@ static double adam_bytes(const struct map *map, const struct map_costs *costs) {
     return map->declared.a0 != 0 ? map_limit.bytes(map, costs) : 0;
 }
 
-const struct map_kind map_adam = {
-    .state = sizeof(struct adam_state),
-    .init = adam_init,
-    .free = adam_free,
-    .forward = adam_forward,
-    .backward = adam_backward,
-    .keep = map_keep_rows,
-    .products = map_products_rows,
-    .change = adam_change,
-    .decay = adam_decay,
-    .archive = adam_archive,
-    .initial = adam_initial,
-    .bytes = adam_bytes,
-};
+MAP_KIND(adam, struct adam_state, .keep = map_keep_rows, .products = map_products_rows,
+         .change = adam_change, .decay = adam_decay, .archive = adam_archive,
+         .initial = adam_initial, .bytes = adam_bytes);

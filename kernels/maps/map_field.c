@@ -340,11 +340,4 @@ static void field_products(const struct map *map, struct rows y, double *X, doub
                    (size_t)count * sizeof(double));
 }
 
-const struct map_kind map_field = {
-    .state = sizeof(struct field),
-    .init = field_init,
-    .free = field_free,
-    .forward = field_forward,
-    .backward = field_backward,
-    .products = field_products,
-};
+MAP_KIND(field, struct field, .products = field_products);

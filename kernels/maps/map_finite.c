@@ -189,18 +189,6 @@ static int finite_matrix(const struct map *map, double *out, struct err *err) {
     return W->backend->sync(err);
 }
 
-const struct map_kind map_finite = {
-    .state = sizeof(struct finite_state),
-    .init = finite_init,
-    .free = finite_free,
-    .forward = finite_forward,
-    .backward = finite_backward,
-    .add_backward = finite_add_backward,
-    .keep = finite_keep,
-    .products = map_products_rows,
-    .change = finite_change,
-    .decay = finite_decay,
-    .archive = finite_archive,
-    .matrix = finite_matrix,
-    .initial = map_start,
-};
+MAP_KIND(finite, struct finite_state, .add_backward = finite_add_backward, .keep = finite_keep,
+         .products = map_products_rows, .change = finite_change, .decay = finite_decay,
+         .archive = finite_archive, .matrix = finite_matrix, .initial = map_start);

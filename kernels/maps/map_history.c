@@ -122,18 +122,6 @@ static double history_bytes(const struct map *map, const struct map_costs *costs
     return rows < most ? 1.5 * row * rows : map_entries_bytes(map) + 1.5 * row * most;
 }
 
-const struct map_kind map_history = {
-    .state = sizeof(struct history_state),
-    .init = history_init,
-    .free = history_free,
-    .forward = history_forward,
-    .backward = history_backward,
-    .keep = map_keep_rows,
-    .products = map_products_rows,
-    .learn = history_learn,
-    .decay = history_decay,
-    .archive = history_archive,
-    .matrix = history_matrix,
-    .initial = map_start,
-    .bytes = history_bytes,
-};
+MAP_KIND(history, struct history_state, .keep = map_keep_rows, .products = map_products_rows,
+         .learn = history_learn, .decay = history_decay, .archive = history_archive,
+         .matrix = history_matrix, .initial = map_start, .bytes = history_bytes);

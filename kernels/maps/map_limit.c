@@ -300,17 +300,6 @@ static double limit_bytes(const struct map *map, const struct map_costs *costs) 
            population_main_bytes(t, costs->p);
 }
 
-const struct map_kind map_limit = {
-    .state = sizeof(struct limit_state),
-    .init = limit_init,
-    .free = limit_free,
-    .forward = limit_forward,
-    .backward = limit_backward,
-    .keep = limit_keep,
-    .products = limit_products,
-    .change = limit_change,
-    .decay = limit_decay,
-    .archive = limit_archive,
-    .initial = limit_initial,
-    .bytes = limit_bytes,
-};
+MAP_KIND(limit, struct limit_state, .keep = limit_keep, .products = limit_products,
+         .change = limit_change, .decay = limit_decay, .archive = limit_archive,
+         .initial = limit_initial, .bytes = limit_bytes);

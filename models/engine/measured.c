@@ -137,8 +137,8 @@ double *program_series_of(struct program *p, struct value x, int count, int inde
         (size_t)P * (size_t)per, index, name);
 }
 
-void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
-                     double *out) {
+void program_measure(struct program *p, struct value x, bool gradient, int power, double *out) {
+    double scale = 1;
     struct measure *added = program_grow(p, &p->measure, &p->measures, sizeof *added);
     if (!added)
         return;

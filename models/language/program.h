@@ -292,9 +292,8 @@ double *program_counted(struct program *p, const char *dims, int count, int inde
  * l and mu, and token (of fewer rows, place) where an input has several. */
 double *program_series_of(struct program *p, struct value x, int count, int index, const char *name,
                           const char *about, const char *equation);
-/* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
-void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
-                     double *out);
+/* out [P] = <x>, or <x x> (power 2), of rows or of their cotangent. */
+void program_measure(struct program *p, struct value x, bool gradient, int power, double *out);
 /* Gates phi of many experts and their logits psi (none: at -1), for the series about gates. */
 struct gate_rule {
     double beta, share; /* of the experts that is routed to, phi > 0 */

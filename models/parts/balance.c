@@ -287,7 +287,7 @@ struct value balance_select(struct program *p, struct value scores, struct balan
 static void add_mean(struct program *p, int l, struct value x, bool gradient, int power,
                      const char *name, const char *about, const char *equation) {
     int L = program_network(p)->block.depth;
-    program_measure(p, x, gradient, power, 1, program_series_of(p, x, L, l, name, about, equation));
+    program_measure(p, x, gradient, power, program_series_of(p, x, L, l, name, about, equation));
 }
 
 struct value balance_write(struct program *p, struct value h, struct population *experts,
