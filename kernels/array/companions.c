@@ -10,8 +10,8 @@ static bool has_companions(const struct array *array) {
     return array && array->backend->main;
 }
 
-static bool companions_rest(const struct array *array) {
-    return ((const struct companions *)array->backend)->rest;
+bool companions_work(struct rows rows) {
+    return has_companions(rows.array) && !((const struct companions *)rows.array->backend)->rest;
 }
 
 /* Number c of the rows, 0 being the main ones; rows without companions stand for all of them. */
@@ -24,7 +24,7 @@ static struct rows copy_of(struct rows rows, int c) {
 
 /* How many of them an operation writes. */
 static int copies_of(struct rows out) {
-    return has_companions(out.array) && !companions_rest(out.array) ? 1 + COMPANIONS : 1;
+    return companions_work(out) ? 1 + COMPANIONS : 1;
 }
 
 static const struct backend *inner_of(struct rows rows) {
@@ -33,10 +33,6 @@ static const struct backend *inner_of(struct rows rows) {
 
 struct rows companions_rows(struct rows rows, int c) {
     return copy_of(rows, 1 + c);
-}
-
-bool companions_work(struct rows rows) {
-    return has_companions(rows.array) && !companions_rest(rows.array);
 }
 
 struct rows rows_main(struct rows rows) {

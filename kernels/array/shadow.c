@@ -6,9 +6,8 @@
  * shows; programs poison rows once more behind their last use (models/engine/node.h). The
  * operations move the handles over and call those of cpu: same arithmetic, same bits. */
 #define _DEFAULT_SOURCE
-#include "kernels/array/backend.h"
+#include "kernels/array/cpu.h"
 #include "kernels/array/operations.h"
-#include "kernels/array/real.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,10 +35,6 @@ static struct coefficients shadow_coefficients(struct coefficients C, struct arr
 
 #define IN(rows) shadow_rows(rows, &(struct array){0})
 #define OF(C) shadow_coefficients(C, &(struct array){0})
-
-static int shadow_open(double *bytes, struct err *err) {
-    return REAL_BACKEND.open(bytes, err);
-}
 
 static int shadow_alloc(struct array *array, int capacity, struct err *err) {
     size_t half = shadow_half(array, capacity);
@@ -84,20 +79,16 @@ static int shadow_top(struct rows x, size_t K, struct rows mask, struct err *err
     return REAL_BACKEND.top(IN(x), K, IN(mask), err);
 }
 
-static int shadow_sync(struct err *err) {
-    return REAL_BACKEND.sync(err);
-}
-
 #define ENTER(name, ...) .name = shadow_##name,
 const struct backend REAL_SHADOW = {.name = REAL_BYTES == 4 ? "shadow_single" : "shadow",
                                     .bytes = sizeof(real),
                                     .other = &REAL_OTHER_SHADOW,
-                                    .open = shadow_open,
+                                    .open = cpu_memory_open,
                                     .alloc = shadow_alloc,
                                     .resize = shadow_resize,
                                     .release = shadow_release,
                                     .top = shadow_top,
-                                    .sync = shadow_sync,
+                                    .sync = cpu_memory_sync,
                                     .can_split = true,
                                     .poisons = true,
                                     BACKEND_OPERATIONS(ENTER)};
