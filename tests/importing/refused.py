@@ -75,6 +75,11 @@ def turns(module, h):
     return h.flip(-1)  # here
 
 
+def chosen_alone(module, h):
+    w, i = module.router(h).softmax(-1).topk(1)
+    return sum(w * (i == e) * h for e in i.unique())  # here
+
+
 def multiplies(module, h):
     return h * h.prod(-1, keepdim=True)  # here
 
@@ -222,6 +227,7 @@ NUMBERS_IN = {
     compares: ("a comparison of computed numbers", "write it with sums"),
     sorts: ("numbers are sorted", "by topk of its own scores"),
     turns: ("not along the tokens", "a layer of its own"),
+    chosen_alone: ("_unique2 of [48, 1]: it tells which", "torch.where(chosen == e)"),
     multiplies: ("a product of more than", "take the sum, mean"),
     over_inputs: ("a sum over tokens or inputs", "nn.Linear of rows"),
     fourier: ("no transforms", "a Conv1d"),

@@ -216,7 +216,8 @@ class Planner:
         """{size: power} of numbers at all places."""
         law = fit(self.places, values)
         if not law.exact:
-            raise InputError(f"{what} is no product of powers of {', '.join(self.sizes)}")
+            raise InputError(f"{what} is no product of powers of {', '.join(self.sizes)}; let "
+                             "build make layers whose sizes and factors are such products")
         return _powers(law)
 
     def of_part(self, found: Found, word: str) -> tuple[dict, int | None]:
@@ -285,7 +286,8 @@ class Planner:
             self.shape_laws[name] = [self._dimension(points, lengths)
                                      for lengths in zip(*shapes)]
             if any(len(shape) != one.dim() for shape in shapes):
-                raise InputError(f"{name} has another number of dimensions at another size")
+                raise InputError(f"{name} has another number of dimensions at another size; let "
+                                 "build give it as many at every size")
         grown = {size for shape in self.shape_laws.values() for _, law in shape for size in law}
         for size in self.growing:
             if size not in grown:

@@ -1,4 +1,4 @@
-"""What to write in the place of an operation that an import does not read."""
+"""Why an operation is not read by an import, and what to write in its place."""
 from __future__ import annotations
 
 DEFAULT = "write it with sums, products, means and functions such as tanh, exp, relu"
@@ -17,6 +17,29 @@ ADVICE = {
               "nn.Conv1d of x.mT",
     "noise": "draw torch.randn_like(h) of what the layers make"}
 ADVICE["grouped"] = ADVICE["lists"] = ADVICE["selections"]
+# Why operations with these words in their names have no counterpart.
+WITHOUT = {
+    **dict.fromkeys(("cumprod", "logcumsumexp"),
+                    "a program has running sums of tokens, and a loop over tokens is read"),
+    "_fft": "a program has no transforms; a convolution of few tokens is read as a Conv1d",
+    "batch_norm": "inputs of a batch act on one another, and the outputs of a program are of each "
+                  "input alone; a norm of each input by itself (LayerNorm, RMSNorm) is read",
+    "embedding_bag": "a sum or mean of rows of a table; write it as nn.Embedding and .sum(1) or "
+                     ".mean(1) of what it gives",
+    "adaptive_avg_pool": "a mean of parts that PyTorch chooses; give their size, by avg_pool1d or "
+                         "avg_pool2d",
+    "_pack_padded": "rows are sorted by their lengths, and a program has all tokens of all inputs; "
+                    "give the padded sequence itself to the recurrent layer",
+    "_pad": "a program pads by zeros; take padding_mode=\"zeros\", or F.pad with zeros",
+    "_written_in_part": "parts of a tensor are written one by one within an operation of PyTorch, "
+                        "as circular padding does (take padding_mode=\"zeros\"); join them by "
+                        "torch.cat",
+    "_unique": "it tells which were chosen; take all experts, for e in range(len(experts)), and "
+               "the rows of each by row, slot = torch.where(chosen == e)",
+    "trilinear": "products of all pairs of two layers' numbers (nn.Bilinear); multiply the "
+                 "outputs of two layers, as self.one(x) * self.two(x)",
+    "weight_norm": "a matrix is computed from parameters, and those of a program are trained "
+                   "themselves; a norm of rows (LayerNorm, RMSNorm) is read"}
 
 
 def advised(gap: str, module: str = "") -> str:

@@ -45,7 +45,7 @@ class Builds:
             size = law and law[0] * N ** law[1]
             if not size or abs(size - round(size)) > 1e-6:
                 raise InputError(f"{name} is no power of {next(iter(self.sizes))} that is whole "
-                                 f"at {N}")
+                                 f"at {N}; give widths= whose ratios are powers of one another")
             found.append(round(size))
         return found
 
@@ -71,7 +71,7 @@ class Builds:
             raise InputError(f"build({N}) failed: {why}") from error
         if not isinstance(module, torch.nn.Module):
             raise InputError(f"build({N}) gives a {type(module).__name__}, which is no "
-                             "torch.nn.Module")
+                             "torch.nn.Module; let it return the module")
         _refuse_lazy(module)
         module = module.double().train()
         if not as_read:
@@ -86,7 +86,7 @@ class Builds:
     def _check(self, module, N: str) -> None:
         parameters = dict(module.named_parameters())
         if not parameters:
-            raise InputError("the module has no parameters")
+            raise InputError("the module has no parameters; let build make layers with some")
         unknown = [name for name in self.ignored if name not in parameters]
         if unknown:
             raise InputError(f"ignore: the module has no parameter {unknown[0]}; there are "

@@ -21,6 +21,7 @@ from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
 
 NO_LARGEST = "the largest along {}, where a program has that of the numbers of a row, and of all " \
     "tokens that of rows"
+OF_LARGEST = "use the largest itself"
 
 
 @dataclasses.dataclass(eq=False)
@@ -49,15 +50,10 @@ def topk(read, x, k, dim=-1, largest=True, *_):
     if [axis.kind for axis in x.dims[dim]] == ["token"]:
         order = read.builder.make("order", data=((), False))
         slot = Axis("token slot", size, about=Ranked(x))
-        return [_unused(read, "numbers of the tokens chosen are used; a mask of these tokens, a "
-                        "scatter of 1, is known"), Tensor(
+        return [read.missing("numbers of the tokens chosen are used; a mask of these tokens, a "
+                             "scatter of 1, is known"), Tensor(
             [*x.dims[:dim], (slot,), *x.dims[dim + 1:]], np.full(x.cells.shape, order, object))]
     return chosen(read, x, dim, size)
-
-
-def _unused(read, sentence: str) -> Missing:
-    """What is refused where something depends on it."""
-    return Missing(f"{read.step[0].operation}: {sentence} ({read.step[0].place})")
 
 
 @HANDLERS("sort", "argsort")
@@ -75,7 +71,7 @@ def sort(read, x, *given, dim=-1, descending=False, stable=None, **_):
         (axis,) = x.dims[dim]
         ranked = Axis("ranked", axis.size, about=Ranked(x))
         order = read.builder.make("order", data=((ranked,), False))
-        found = [_unused(read, "sorted numbers are used"), Tensor(
+        found = [read.missing("sorted numbers are used"), Tensor(
             [*x.dims[:dim], (ranked,), *x.dims[dim + 1:]], np.full(x.cells.shape, order, object))]
     return found[1] if read.step[0].operation == "argsort" else found
 
@@ -130,7 +126,7 @@ def _largest_of_rows(read, x: Tensor, dim: int, size):
              for column in cells.reshape(len(cells), -1).T]
     dims = [*x.dims[:dim], (), *x.dims[dim + 1:]]
     return [Tensor(dims, array(found, cells.shape[1:])),
-            Missing(f"which of several rows is the largest is used ({read.step[0].place})")]
+            read.missing(f"which of several rows is the largest is used; {OF_LARGEST}")]
 
 
 def _of_lists(read, x: Tensor, dim: int, size):
@@ -146,8 +142,8 @@ def _of_lists(read, x: Tensor, dim: int, size):
     found = Tensor(dims, np.moveaxis(array(made, cells.shape), -1, place))
     if size == (1, 1):
         found = read.tidied(sum_of_dimensions(read, found, [dim], True))
-    return [found, Missing("which are the largest of each of several lists of numbers is used "
-                           f"({read.step[0].place})")]
+    return [found, read.missing("which are the largest of each of several lists of numbers is "
+                                f"used; {OF_LARGEST}")]
 
 
 def one_slot(read, x: Tensor, dim: int, k: int) -> Tensor:
@@ -218,7 +214,7 @@ def largest(read, x, dim=None, keepdim=False):
     if kinds == ["source"]:             # which a softmax may have less of
         found = x.over(lambda one: read.builder.make("largest_of_sources", (one,), axes=one.axes))
         found = [Tensor([*x.dims[:dims[0]], *[()] * keepdim, *x.dims[dims[0] + 1:]], found.cells),
-                 _unused(read, "which token attended to is the largest is used")]
+                 read.missing(f"which token attended to is the largest is used; {OF_LARGEST}")]
     elif len(dims) != 1 or set(kinds) != {"finite"}:
         raise Gap(NO_LARGEST.format(" and ".join(kinds)))
     else:
@@ -237,7 +233,7 @@ def _largest_of_tokens(read, x: Tensor, dim: int, keepdim: bool):
             select(read, x, dim, t) for t in range(x.dims[dim][0].size[0])))
     dims = [*found.dims[:dim], (), *found.dims[dim:]] if keepdim else found.dims
     values = Tensor(dims, found.cells)
-    which = Missing(f"which of several tokens is the largest is used ({read.step[0].place})")
+    which = read.missing(f"which of several tokens is the largest is used; {OF_LARGEST}")
     return {"amax": values, "argmax": which}.get(read.step[0].operation, [values, which])
 
 

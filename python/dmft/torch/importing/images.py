@@ -10,7 +10,7 @@ from dmft.torch.importing.axes import Axis
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.places import count_of, is_of_tokens, places_mixed, windows
 from dmft.torch.importing.reading import HANDLERS
-from dmft.torch.importing.tensors import Missing, Tensor
+from dmft.torch.importing.tensors import Tensor
 
 
 def _flat(x: Tensor) -> Tensor:
@@ -113,8 +113,8 @@ def max_pool2d(read, x, kernel, stride=(), padding=0, dilation=1, ceil=False):
     found = functools.reduce(lambda one, two: read.pointwise(
         lambda a, b: larger(read.builder, a, b), one, two), parts)
     made = back(found, len(grids[0][0]), len(grids[1][0]))
-    return [made, Missing("which of several places is the largest is used; let the module use the "
-                          f"largest itself ({read.step[0].place})")]
+    return [made, read.missing("which of several places is the largest is used; use the largest "
+                               "itself")]
 
 
 @HANDLERS

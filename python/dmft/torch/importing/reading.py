@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from dmft.errors import InputError
-from dmft.torch.importing.advice import advised
+from dmft.torch.importing.advice import WITHOUT, advised
 from dmft.torch.importing.axes import (Axis, Cut, MoreTokens, Piece, cells_shape, expand,
                                        finite, sites_of, units_of)
 from dmft.torch.importing.expressions import Builder, Gap, Leaf, Population
@@ -25,27 +25,6 @@ HANDLERS = Table("operation of PyTorch")
 NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")         # of a block or an expert, in a name
 # What has something to say of arguments that no program has: a loss; offsets, which are counts.
 LOSE = ("loss", "grouped_mm")
-# Why operations with these words in their names have no counterpart.
-WITHOUT = {
-    "cumprod": "a program has running sums of tokens, and a loop over tokens is read",
-    "logcumsumexp": "a program has running sums of tokens, and a loop over tokens is read",
-    "_fft": "a program has no transforms; a convolution of few tokens is read as a Conv1d",
-    "batch_norm": "inputs of a batch act on one another, and the outputs of a program are of each "
-                  "input alone; a norm of each input by itself (LayerNorm, RMSNorm) is read",
-    "embedding_bag": "a sum or mean of rows of a table; write it as nn.Embedding and .sum(1) or "
-                     ".mean(1) of what it gives",
-    "adaptive_avg_pool": "a mean of parts that PyTorch chooses; give their size, by avg_pool1d or "
-                         "avg_pool2d",
-    "_pack_padded": "rows are sorted by their lengths, and a program has all tokens of all inputs; "
-                    "give the padded sequence itself to the recurrent layer",
-    "_pad": "a program pads by zeros; take padding_mode=\"zeros\", or F.pad with zeros",
-    "_written_in_part": "parts of a tensor are written one by one within an operation of PyTorch, "
-                        "as circular padding does (take padding_mode=\"zeros\"); join them by "
-                        "torch.cat",
-    "trilinear": "products of all pairs of two layers' numbers (nn.Bilinear); multiply the "
-                 "outputs of two layers, as self.one(x) * self.two(x)",
-    "weight_norm": "a matrix is computed from parameters, and those of a program are trained "
-                   "themselves; a norm of rows (LayerNorm, RMSNorm) is read"}
 SAME = ("clone", "alias", "contiguous", "_to_copy", "lift_fresh", "lift_fresh_copy", "to")
 
 
@@ -70,6 +49,7 @@ class Reading:
         self.records, self.cuts, self.builder = records, cuts, Builder()
         self.values: dict[int, object] = {}
         self.step: tuple[Step, Step] | None = None
+        self.reader = ""                # the file that reads it
         self.ignored = set(ignored)
         self.penalties: list = []
         x, self.layout = records[0].input, layout_of(records[0])
@@ -222,6 +202,7 @@ class Reading:
             return lost
         name = step.operation.rstrip("_") if not step.operation.startswith("_") else step.operation
         name = name if name in (*SAME, "index_copy") else name.removesuffix("_copy")
+        self.reader = HANDLERS[name].__module__ if name in HANDLERS else ""
         try:
             if name in OTHERS:
                 raise Gap("it draws random numbers, of which a program has normals; draw them by "
@@ -239,10 +220,7 @@ class Reading:
         except (Gap, AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
             gap = error if isinstance(error, Gap) else \
                 "it is used in a way that an import does not know; write it otherwise"
-            shapes = " and ".join(str(list(one.shape)) for one in _flat(step.arguments)
-                                  if isinstance(one, torch.Tensor))
-            gap = advised(str(gap), HANDLERS[name].__module__ if name in HANDLERS else "")
-            return Missing(f"{step.operation} of {shapes or 'numbers'}: {gap} ({step.place})")
+            return self.missing(str(gap))
 
     @staticmethod
     def _chosen(value, one, two):
@@ -271,6 +249,14 @@ class Reading:
         return found.over(self.builder.stop)
 
     # --- for handlers ----------------------------------------------------------------------------
+
+    def missing(self, why: str) -> Missing:
+        """What no program has of the operation that is being read."""
+        step = self.step[0]
+        shapes = " and ".join(str(list(one.shape)) for one in _flat(step.arguments)
+                              if isinstance(one, torch.Tensor))
+        why = f"{step.operation} of {shapes or 'numbers'}: {advised(why, self.reader)}"
+        return Missing(f"{why} ({step.place})")
 
     def shapes(self, which: int = 0) -> list[tuple[int, int]]:
         """The shape of a result at both widths."""

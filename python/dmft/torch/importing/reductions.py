@@ -11,7 +11,7 @@ from dmft.torch.importing.expressions import FAR, Gap, Pairs
 from dmft.torch.importing.pointwise import add, div, mul, pow, sub
 from dmft.torch.importing.places import mean_of_tokens
 from dmft.torch.importing.reading import HANDLERS, Two, pair
-from dmft.torch.importing.tensors import SINKS, Missing, Tensor, array
+from dmft.torch.importing.tensors import SINKS, Tensor, array
 from dmft.torch.importing.unsummed import holds, is_unsummed, multiplied, summed
 
 
@@ -305,7 +305,8 @@ def native_layer_norm(read, x, shape, weight, bias, eps):
     dims = list(range(len(x.dims) - len(shape), len(x.dims)))
     centred = sub(read, x, mean(read, x, dims, True))
     found = _normed(read, centred, dims, weight, bias, eps)
-    return [found, *[Missing("the moments of a layer norm are used")] * 2]
+    return [found, *[read.missing("the moments of a layer norm are used; compute them by mean and "
+                                  "square")] * 2]
 
 
 @HANDLERS
@@ -320,7 +321,8 @@ def native_group_norm(read, x, weight, bias, inputs, channels, places, groups, e
     found = _normed(read, centred, [2], None, None, eps).view(shape)
     found = found if weight is None else mul(read, found, weight)
     found = found if bias is None else add(read, found, bias)
-    return [found, *[Missing("the moments of a norm are used")] * 2]
+    return [found, *[read.missing("the moments of a norm are used; compute them by mean and "
+                                  "square")] * 2]
 
 
 @HANDLERS("_fused_rms_norm", "rms_norm")

@@ -245,7 +245,8 @@ class Imported:
                 law = power_of(sizes, self._builds.widths)
                 if law and law[1]:
                     return round((parameters[name].shape[k] / law[0]) ** (1 / law[1]))
-        raise InputError("no parameter of the module grows with the width")
+        raise InputError("no parameter of the module grows with the width; let build make "
+                         "wider layers")
 
     def stacked(self, module) -> torch.nn.Module:
         """A module that build has made, or a copy of it whose lists of experts are stacked."""
