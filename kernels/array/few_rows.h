@@ -34,7 +34,7 @@ void few_rows_combine(real *y, int ny, real beta, struct few_rows_matrix C, cons
 /* Adds rows: y_k,i += c[k] x_k,i; if c is NULL, it is 1. */
 void few_rows_add(real *y, const double *c, const real *x, int rows, int n, size_t width);
 /* 1 on the K largest of the n <= FEW_ROWS_TOP numbers of a row, of equal ones on the first; else 0.
- * NaN counts as larger, or as smaller, than all numbers, as its sign says. */
+ * NaN counts as larger than all numbers. */
 #define FEW_ROWS_TOP 64
 void few_rows_top(const real *x, int n, int K, real *mask);
 /* y_k,i = beta y_k,i + scale sum_l a_k,l b_l,i;  beta = 0: y is not read. Many rows k times many

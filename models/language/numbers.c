@@ -80,10 +80,11 @@ static void plus_forward(struct net *net, struct node *v) {
         v->s[k] = x[k] + v->constant.factor;
 }
 
+/* What a norm hands back has the power -3/2. */
 static void power_forward(struct net *net, struct node *v) {
-    const double *x = argument(net, v, 0)->s;
+    const double *x = argument(net, v, 0)->s, c = v->constant.factor;
     for (size_t k = 0; k < node_numbers(v); k++)
-        v->s[k] = pow(x[k], v->constant.factor);
+        v->s[k] = c == -1.5 ? 1 / (x[k] * sqrt(x[k])) : pow(x[k], c);
 }
 
 static void power_late(struct net *net, struct node *v) {
