@@ -134,12 +134,12 @@ def test_heads_that_grow_in_number_approach_the_limit():
     approach(mine, "sgd", {32: 16, 64: 12, 128: 8})
 
 
-@pytest.mark.parametrize("packed, words", [(True, "pairs of two growing"),
+@pytest.mark.parametrize("packed, words", [(True, "qkv.*pairs of two growing.*separate par"),
                                            (False, "in number and in size")])
 def test_heads_that_grow_in_number_and_in_size_are_refused(packed, words):
     def build(N):
         return modules.many_heads(N, d=round((N / 4) ** 0.5), packed=packed)
-    with pytest.raises(dmft.InputError, match=words):
+    with pytest.raises(dmft.InputError, match=words + r".* \(.*modules.py:\d+"):
         dmft.torch.import_module(build, modules.letters(), (16, 64))
 
 

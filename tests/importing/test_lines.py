@@ -53,6 +53,17 @@ def test_a_parameter_of_several_matrices_has_its_lines():
         assert line_of(Shared, words) in str(error.value), error.value
 
 
+def test_a_choice_that_the_example_does_not_decide_has_its_line():
+    """A router of zeros chooses by ties, which are broken otherwise at other inputs."""
+    def build(N):
+        module = modules.Dispatched(N)
+        nn.init.zeros_(module.router.weight)
+        return module
+    with pytest.raises(dmft.InputError, match="never chose.* 24 or more rows") as error:
+        dmft.torch.import_module(build, modules.numbers(), (16, 32))
+    assert line_of(modules.Dispatched.mix, ".topk(") in str(error.value), error.value
+
+
 def twice(gradient):
     return 2 * gradient
 

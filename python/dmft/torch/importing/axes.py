@@ -131,10 +131,12 @@ def expand(cuts: dict, parameter: str, axis: int, piece: Piece, totals):
     if alike and len(set(sizes)) == 1:
         return [Axis("finite", (k, k)), *parts[0][0]], parts[0][1], pieces
     if any(one.kind == "sites" for before, *_ in parts for one in before):
-        raise Gap("a packed tensor, of which a part has pairs of two growing sizes on its axis")
+        raise Gap("a packed tensor, of which a part has pairs of two growing sizes on its axis; "
+                  "build the module with separate parameters")
     after = parts[0][1]
     if any(one != after for _, one, _ in parts):
-        raise Gap("parts of different sizes are cut in turn")
+        raise Gap("parts of different sizes are cut in turn; build the module with separate "
+                  "parameters")
     sizes = sizes[::math.prod(one.size[0] for one in after)]
     segments = tuple(sizes) if len(set(sizes)) > 1 else None
     return [Axis("finite", (len(sizes),) * 2, segments)], after, pieces

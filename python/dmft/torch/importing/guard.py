@@ -251,7 +251,7 @@ def _why(worst: str, lines, ways) -> str:
             f"hook or a torch.autograd.Function{lines.held}, or shares a parameter; take it out " \
             "of the forward pass, or freeze the parameter by requires_grad = False"
     what = "a branch on data, an expert that the example never chose, or a number that is no " \
-        f"power of the width{lines.decided or lines.taken}"
+        f"power of the width{lines.turning}"
     if ways:
         what = f"it computes something else there ({'; '.join(list(ways)[:2])}), as by a branch " \
             f"on data{lines.decided}"

@@ -9,6 +9,7 @@ from dmft.torch.importing.advice import advised
 from dmft.torch.importing.record import Record, tensors
 from dmft.torch.plan_sizes import pattern_of
 
+CHOICES = ("topk", "argmax", "argmin", "sort", "max", "nonzero")
 MOST = 3                                # lines of one kind in a sentence
 LINE = re.compile(r"\.py:\d+")          # of a file
 OF_TEXT = re.compile(r"network\.lua:\d+: (.*); line \d+ of the generated text is .*, written at "
@@ -93,6 +94,13 @@ class Lines:
     def decided(self) -> str:
         """Those that make a decision of Python of what was computed."""
         return _in_brackets(self._record.decided)
+
+    @property
+    def turning(self) -> str:
+        """Those at which a module may be another on other inputs: decisions, numbers that are taken
+        out, or choices; else what makes the output."""
+        return self.decided or self.taken or _in_brackets(
+            place for operation, place in self.steps if operation in CHOICES) or self.end
 
     @property
     def held(self) -> str:

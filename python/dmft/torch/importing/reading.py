@@ -68,7 +68,10 @@ class Reading:
         one, two = self.records
         self._same_steps(one, two)
         for name, parameter in one.parameters.items():
-            self.values[id(parameter)] = self._parameter(name, parameter, two.parameters[name])
+            try:
+                self.values[id(parameter)] = self._parameter(name, parameter, two.parameters[name])
+            except Gap as gap:
+                raise InputError(f"{name}: {advised(str(gap))}") from None
         self.values[id(one.input)] = self._input(one.input, two.input)
         for self.step in zip(one.steps, two.steps):
             self.builder.place = self.step[0].place

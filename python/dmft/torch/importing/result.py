@@ -104,7 +104,8 @@ class Imported:
         self.means = records[0].means
         self.lines = Lines(records[0])
         self.halves = [*self._builds.halves, *records[0].halves]
-        return read(records, self._builds.ignored)
+        with self.lines.named():
+            return read(records, self._builds.ignored)
 
     def _outputs(self):
         """(the numbers of the output, {name: term of the loss}) as expressions."""
