@@ -18,11 +18,13 @@ is compared: numbers to one unit of their last digit, which of entries that shou
 least the round-off of the dataset's largest entry. .62(3) is a value with its standard error in
 units of the last digit; the error is that of the dataset NAME_se beside NAME, and is known within
 half of itself. Every value has one where the file has one above 1e-4 of it, exponents must, and so
-has the mean, rms or std of a dataset NAME_runs (the jackknife over runs). An optimum, and the
-objective there, must have its interval of 95 %, .62 [.58, .66]: that of the datasets NAME_low and
-NAME_high (low and high of at). One that is not known is refused, with the reason that the file has
-(its row may give /optimum/least_at), and so is one whose row does not say of which key it is ("best
-eta0"). --update writes the numbers that are seen into the rows and their pages."""
+has the mean, rms or std of a dataset NAME_runs or /sweep/NAME (the jackknife over runs, or over
+points, such as data sets). An optimum, and the objective there, must have its interval of 95 %,
+.62 [.58, .66]: that of the datasets NAME_low and NAME_high (low and high of at). One that is not
+known is refused, with the reason that the file has (its row may give /optimum/least_at), and so is
+one whose row does not say of which key it is ("best eta0"). Warnings that errors of a limit are too
+small or its mean is biased are quoted behind the word "warns". --update writes the numbers that are
+seen into the rows and their pages."""
 
 import math
 import os
@@ -38,8 +40,7 @@ from coverage_rows import ENTRY, NUMBER, ROOT, SEEN, read_rows, write_pages, wri
 NEEDS_ERROR = re.compile(r"_exponent$|_approach$")
 OPTIMUM = re.compile(r"^/optimum/(median_)?(at|objective|shift|factor)$")
 UNSEEN = 1e-4  # an error below so much of its value is beyond the digits of the page
-WARNED = re.compile(r"warning: too few sites|biases may be several standard errors|"
-                    "the limit is not self-averaging")
+WARNED = re.compile("^(?:warning|[a-z]): .*(?:few sites|standard errors|self-averaging|a handful)")
 ROUND_OFF = 1e-12  # of sums of some thousand products, relative to the largest entry
 
 
@@ -188,7 +189,7 @@ def entries_of(file, path, index, reduction):
         beside = [f"/optimum/{kind or ''}{end}" for end in ends]
     elif not reduction and (path + "_se" in file or NEEDS_ERROR.search(path)):
         beside = [path + "_se"]
-    if reduction in ("mean", "rms", "std") and path.endswith("_runs"):
+    if reduction in ("mean", "rms", "std") and re.search("_runs$|^/sweep/", path):
         return [(seen[0], jackknife(file, reduction, path, index))]
     seen = [0.0 if abs(value) < floor else value for value in seen]
     rows = zip(seen, *(values_of(file, None, more, index)[0] for more in beside))
@@ -239,6 +240,14 @@ def compare(match, folder, output, problems):
     return match[0].rpartition(" = ")[0] + " = " + " ".join(written)
 
 
+def warnings_left(seen, text):
+    """Warnings that errors of a limit are too small or its mean is biased, as the program and the
+    tables of sweeps print them, of which the row quotes nothing behind "warns"."""
+    quotes = re.findall(r'"([^"]+)"', seen.partition("warns")[2])
+    return [line for line in dict.fromkeys(text.splitlines()) if WARNED.search(line)
+            and not any(spoken(quote) in spoken(line) for quote in quotes)]
+
+
 def check(row, result):
     """Problems, and what the row says with the numbers that are seen."""
     code, text, folder = result
@@ -248,8 +257,7 @@ def check(row, result):
     for quote in re.findall(r'"([^"]+)"', seen):
         if spoken(quote) not in spoken(text):
             problems.append(f'"{quote}" is not printed')
-    if WARNED.search(text) and "warns" not in seen:
-        print(f"row {row.number}: the program warns of its limit, and the row does not say so")
+    problems += [f"it does not repeat: {line}" for line in warnings_left(seen, text)]
     output = output_of(row.commands[-1])
     return problems, SEEN.sub(lambda match: compare(match, Path(folder.name), output, problems),
                               seen)
