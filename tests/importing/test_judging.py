@@ -156,9 +156,11 @@ def test_a_parameter_that_nothing_reads_is_not_compared():
 
 
 def test_a_start_of_a_vector_that_few_numbers_hide_is_not_called_right():
-    """torch.nn.Linear draws biases of N^-1/2, which eight numbers do not tell from N^0."""
+    """torch.nn.Linear draws biases of N^-1/2, which eight numbers do not tell from N^0 if
+    build draws the same ones again."""
     class Biased(Off):
         def __init__(self, N):
+            torch.manual_seed(N)
             super().__init__(N, lambda h, z: z)
             self.gain = torch.nn.Parameter(torch.randn(N) * N ** -0.5)
 
@@ -215,9 +217,27 @@ def test_branches_from_zero_that_explode_have_no_power():
 
 
 def test_noise_of_a_start_is_not_doubled_by_branches_from_zero():
-    """Eight of them, beneath a head whose start is known to N^+-0.6."""
+    """Eight of them, beneath a head whose start is known to N^+-0.16."""
     found = branches(-1.0, (16, 32))
     noise = found["down.7.weight"].learned
     assert noise == found["head.weight"].std + 1 and abs(noise) > 0.01     # else it proves nothing
     assert all(abs(tensor.learned) <= 2 * abs(noise) + 1e-9 for tensor in found.tensors), str(found)
     assert not any("updates explode" in tensor.text for tensor in found.tensors), str(found)
+
+
+class Seeded(Off):
+    """One that draws the same numbers in every build, with a head that is larger at N = 64."""
+
+    def __init__(self, N):
+        torch.manual_seed(0)
+        super().__init__(N, lambda h, z: z)
+        self.last.weight.data *= 1.25 * N ** -1 / self.last.weight.std().item() if N == 64 else 1
+
+
+def test_a_start_is_measured_on_many_modules():
+    """The 64 numbers of a head in one module do not tell its power; those of sixteen do, unless all
+    are the same."""
+    found, seeded = (dmft.torch.check(build, modules.numbers(), optimizer=optimizer_of(
+        "Adam", True)) for build in (lambda N: Off(N, lambda h, z: z), Seeded))
+    assert found.agrees is True, str(found)
+    assert seeded.agrees is None and "N^+-0.31 alone" in seeded["last.weight"].text, str(seeded)

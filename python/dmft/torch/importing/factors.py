@@ -20,6 +20,8 @@ ONE = (1.0, 1.0)
 THROUGH = {"times": 0, "pick": 0, "sum": 0, "mix": 1, "mix_places": 0, "pool": 0, "stop": 0,
            "mean_of_rows": 0, "tile": 0, "expand": 0, "tile_mean": 0, "group_mean": 0}
 PRODUCTS = ("multiply", "average", "attend")
+# Said behind the line of a factor.
+LOGITS = " (the logits of attention)"
 MATRICES = ("map", "look", "read_in", "vector", "parameter")
 
 
@@ -49,6 +51,13 @@ class Asked:
 
 def _same(a, b) -> bool:
     return all(abs(x - y) <= 1e-9 * abs(y) for x, y in zip(a, b))
+
+
+def _of_relu(one) -> bool:
+    """Whether it is what a ReLU gives, but for constants and means."""
+    while one.operation in THROUGH:
+        one = one.arguments[THROUGH[one.operation]]
+    return one.operation == "function" and one.data[0] == "relu"
 
 
 def leaves_of(one) -> tuple:
@@ -89,7 +98,7 @@ class Factors:
     def __init__(self, roots, widths, places, marks=None, fixed=()):
         self._roots, self._places, self._marks = roots, places, marks or {}
         self._widths = widths
-        self._blocked, self._kept = set(fixed), set()
+        self._blocked, self._kept, self._up = set(fixed), set(), set()
         self._users: dict[int, list] = {}
         for one in ordered(roots):
             for argument in one.arguments:
@@ -104,7 +113,9 @@ class Factors:
             if not torn and not self._failed:
                 break
             self._blocked |= torn
-            self._kept |= self._failed if not torn else set()
+            more = set() if torn else self._may_go_up()
+            self._up |= more
+            self._kept |= set() if torn or more else self._failed
         self.of = {key: asked.value for key, asked in self.of.items() if not asked.is_one}
         self.left = list(dict.fromkeys(left for left in self._all_left() if self._grows(
             left.values, widths)))
@@ -133,10 +144,17 @@ class Factors:
 
     def _all_left(self):
         for one in ordered(self._roots):
+            place = one.place + LOGITS * self._is_attended(one)
             if id(one) in self._kept:
-                yield Left(one.place, tuple(map(abs, one.data)))
+                yield Left(place, tuple(map(abs, one.data)))
             if -id(one) in self._kept:
-                yield Left(one.place, self._marks[id(one)])
+                yield Left(place, self._marks[id(one)])
+
+    def _is_attended(self, one) -> bool:
+        """Whether it is the logits of attention, also behind a mask, or what these are a sum of."""
+        users = self._users.get(id(one), [])
+        return any(user.operation == "softmax" or user.operation in ("visible", "add", "times")
+                   and self._is_attended(user) for user in users)
 
     @staticmethod
     def _grows(values, widths) -> bool:
@@ -209,12 +227,20 @@ class Factors:
             and id(one) not in self._kept
 
     def _upward(self, one) -> bool:
-        """Whether a factor, which nothing beneath can have, is one of the matrices that use what it
-        multiplies."""
-        return self._is_meant(one) and not self._can(one.arguments[0]) \
-            and id(one) in self._users and all(
-                user.operation in ("map", "look") and self._can(user)
-                for user in self._users[id(one)])
+        """Whether a factor is one of the matrices that use what it multiplies, as in front of a
+        read-out: nothing beneath can have it, or has it (`_up`), or what does is beneath a ReLU,
+        which would then take what is large."""
+        return self._is_meant(one) and self._used_by_matrices(one) and (
+            not self._can(one.arguments[0]) or id(one) in self._up or _of_relu(one.arguments[0]))
+
+    def _used_by_matrices(self, one) -> bool:
+        return id(one) in self._users and all(
+            user.operation in ("map", "look") and self._can(user) for user in self._users[id(one)])
+
+    def _may_go_up(self) -> set[int]:
+        """Which factors have failed further down alone."""
+        return {id(one) for one in ordered(self._roots) if id(one) in self._failed - self._up
+                and self._is_meant(one) and self._used_by_matrices(one)}
 
     def _take(self, one, asked: Asked) -> None:
         for argument in one.arguments:

@@ -6,6 +6,8 @@ import functools
 import math
 import warnings
 
+import torch
+
 from dmft.description import Program
 from dmft.errors import InputError, NoteWarning
 from dmft.power import slope
@@ -123,10 +125,9 @@ class Judge:
         return next(iter(found.values()))
 
     def _side(self, laws, part) -> exponents.Side:
-        side = exponents.Side([], [], [])
-        for of_model, parameters in zip(laws, self.parameters):
-            law, values = self._law(of_model, part), rates.entries(part, parameters)
-            side.std.append(values.square().mean().sqrt().item())
+        side = exponents.Side(self._stds(part), [], [])
+        for of_model in laws:
+            law = self._law(of_model, part)
             side.lr.append(law.rate if law else 0)
             side.eps.append(law.eps if law else 0)
             side.decay.append(law.decay if law else 0)
@@ -149,7 +150,6 @@ class Judge:
                                  f"{self.widths[0]} and by {two} at {self.widths[1]}; a program "
                                  "moves it in one way at every width")
         self._say_what_is_not_drawn()
-        drawn = self._drawn()
         keys = {"training.gamma0": 1.0, **law.keys}
         decay = max(one.decay for both in found.values() for one in both)
         if decay:
@@ -166,7 +166,7 @@ class Judge:
             kind, alike = both[0].kind or law.kind, self._parts_of(part)
             sizes = [self._sizes(network, part.name) for network in networks]
             entries = [of[part.parameters[0]][0].numel() for of in own]
-            values = rates.weight_options(part, self._of_powers(part, drawn, both), kind, sizes,
+            values = rates.weight_options(part, self._of_powers(part, both), kind, sizes,
                                           self.widths, entries)
             said = {"decays": self._part_of_decay(writer, part, both, decay)} if decay else {}
             if kind == "muon" and len(alike) > 1:
@@ -221,12 +221,24 @@ class Judge:
                           "network, and its limit, begin with independent normals of the same "
                           "root mean square", NoteWarning, stacklevel=4)
 
+    @functools.cached_property
     def _drawn(self) -> list[list[dict]]:
-        """Parameters of several modules of both widths, of which standard deviations are taken."""
-        builds = self.imported._builds
-        return [[parameters] + [dict(builds.of_sizes(builds.others(N), 100 + k).named_parameters())
-                                for k in range(1, DRAWN)]
-                for N, parameters in zip(self.widths, self.parameters)]
+        """Parameters of several modules of both widths, of which standard deviations are taken; of
+        one, where build draws the same ones again, as one does that sets the seed."""
+        builds, found = self.imported._builds, []
+        for N, parameters in zip(self.widths, self.parameters):
+            found.append([parameters])
+            for k in range(1, DRAWN):
+                module = builds.of_sizes(builds.others(N), 100 + k)
+                found[-1].append(dict(module.named_parameters()))
+                if all(torch.equal(one, parameters[name]) for name, one in found[-1][-1].items()):
+                    return [[one] for one in self.parameters]
+        return found
+
+    def _stds(self, part) -> list[float]:
+        """A part's standard deviations at both widths, measured on all modules that are drawn."""
+        return [math.sqrt(sum(rates.entries(part, one).square().mean().item() for one in modules)
+                          / len(modules)) for modules in self._drawn]
 
     def _parts_of(self, part) -> list:
         """The matrices that are parts of the same parameter, which Muon moves as a whole."""
@@ -242,11 +254,10 @@ class Judge:
                              "with separate parameters, or give this one to the optimizer of the "
                              "rest")
 
-    def _of_powers(self, part, drawn, numbers):
+    def _of_powers(self, part, numbers):
         """Standard deviations are measured; here they are powers of the width."""
-        stds = [math.sqrt(sum(rates.entries(part, one).square().mean().item() for one in modules)
-                          / DRAWN) for modules in drawn]
-        c, p = measured_power(stds, self.widths, self._error(part) / math.sqrt(DRAWN))
+        stds = self._stds(part)
+        c, p = measured_power(stds, self.widths, self._error(part))
         if not is_simple(p):
             warnings.warn(f"the standard deviation of {', '.join(part.parameters)} is "
                           f"{stds[0]:.3g} at N = {self.widths[0]} and {stds[1]:.3g} at "
@@ -259,8 +270,8 @@ class Judge:
     def _error(self, part) -> float:
         """The standard error of the logarithm of the ratio of a part's standard deviations at both
         widths, if its entries are normal."""
-        return math.sqrt(sum(1 / (2 * rates.entries(part, one).numel())
-                             for one in self.parameters))
+        return math.sqrt(sum(1 / (2 * rates.entries(part, one).numel() * len(modules))
+                             for one, modules in zip(self.parameters, self._drawn)))
 
     @staticmethod
     def _sizes(network: Program, name: str):
