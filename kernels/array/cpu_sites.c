@@ -201,6 +201,8 @@ void cpu_averages(struct rows a, struct rows b, double *out) {
 bool cpu_is_live(struct rows row) {
     for (int block = 0; block < cpu_blocks(row.array); block++) {
         const real *x = cpu_at(row, 0, block);
+        if (x[0] != 0) /* as in most rows that are live */
+            return true;
         for (int i = 0, used = cpu_used(row.array, block); i < used; i += LIVE_AT_ONCE) {
             int end = used - i < LIVE_AT_ONCE ? used : i + LIVE_AT_ONCE, found = 0;
 #pragma omp simd reduction(+ : found)

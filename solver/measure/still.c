@@ -72,18 +72,23 @@ static double judge_parameter(const struct net *net, const struct parameter *p, 
     return read ? STILL_READS_NOTHING : STILL_MOVES;
 }
 
-/* What has moved once is not looked at again. */
-static bool has_moved(const struct measuring *m, int parameter) {
-    const struct series *series = record_find(m->record, STILL_SERIES);
-    return m->t && record_at(m->record, series, m->run, m->t - 1)[parameter] == STILL_MOVES;
+/* The row of the time before, or NULL: what has moved once is not looked at again. */
+static const double *row_before(const struct measuring *m) {
+    return m->t ? record_at(m->record, record_find(m->record, STILL_SERIES), m->run, m->t - 1)
+                : NULL;
+}
+
+static bool has_moved(const double *before, int parameter) {
+    return before && before[parameter] == STILL_MOVES;
 }
 
 static int ask(const struct measuring *m, struct err *err) {
     double *room = m->room;
+    const double *before = row_before(m);
     (void)err;
     for (int i = 0; i < m->net->parameters.count; i++) {
         struct rows rows[ROWS] = {0};
-        if (!has_moved(m, i))
+        if (!has_moved(before, i))
             rows_of_parameter(m->net, &m->net->parameters.item[i], rows);
         for (int k = 0; k < ROWS; room += rows[k++].count)
             rows_look_live(rows[k], room);
@@ -92,14 +97,14 @@ static int ask(const struct measuring *m, struct err *err) {
 }
 
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
-    const double *room = m->room;
+    const double *room = m->room, *before = m->t ? out[0] - m->net->parameters.count : NULL;
     (void)err;
     for (int i = 0; i < m->net->parameters.count; i++) {
         const struct parameter *p = &m->net->parameters.item[i];
         struct rows rows[ROWS] = {0};
         bool zero[ROWS];
         out[0][i] = STILL_MOVES;
-        if (has_moved(m, i))
+        if (has_moved(before, i))
             continue;
         rows_of_parameter(m->net, p, rows);
         for (int k = 0; k < ROWS; k++) {
