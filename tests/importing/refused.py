@@ -75,6 +75,15 @@ def turns(module, h):
     return h.flip(-1)  # here
 
 
+def of_two(module, h):
+    return h @ (module.second.weight + module.second.weight.T)  # here
+
+
+def of_a_list(module, h):
+    layers = [nn.Linear(module.N, module.N)]
+    return layers[0](h)  # here
+
+
 def chosen_alone(module, h):
     w, i = module.router(h).softmax(-1).topk(1)
     return sum(w * (i == e) * h for e in i.unique())  # here
@@ -227,6 +236,8 @@ NUMBERS_IN = {
     compares: ("a comparison of computed numbers", "write it with sums"),
     sorts: ("numbers are sorted", "by topk of its own scores"),
     turns: ("not along the tokens", "a layer of its own"),
+    of_two: ("computed from parameters", "let build make it one parameter"),
+    of_a_list: ("a matrix of constants", "nn.ModuleList"),
     chosen_alone: ("_unique2 of [48, 1]: it tells which", "torch.where(chosen == e)"),
     multiplies: ("a product of more than", "take the sum, mean"),
     over_inputs: ("a sum over tokens or inputs", "nn.Linear of rows"),

@@ -64,6 +64,19 @@ def test_a_choice_that_the_example_does_not_decide_has_its_line():
     assert line_of(modules.Dispatched.mix, ".topk(") in str(error.value), error.value
 
 
+class Named(Two):
+    """Gives its output a name."""
+
+    def forward(self, x):
+        return {"outputs": super().forward(x)}
+
+
+def test_what_returns_no_output_is_told_where():
+    with pytest.raises(dmft.InputError, match="returns a dict; give output=") as error:
+        dmft.torch.import_module(Named, modules.numbers(), (16, 32))
+    assert line_of(Named, "def forward") in str(error.value), error.value
+
+
 def twice(gradient):
     return 2 * gradient
 

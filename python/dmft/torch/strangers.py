@@ -43,9 +43,10 @@ def line_of(file: str, line: int) -> str:
 
 
 def place_of(function) -> str:
-    """The line where a function begins, in brackets behind a blank, or nothing."""
+    """The line where somebody's function begins, in brackets behind a blank, or nothing."""
     code = getattr(function, "__code__", None)
-    return f" ({line_of(code.co_filename, code.co_firstlineno)})" if code else ""
+    return f" ({line_of(code.co_filename, code.co_firstlineno)})" \
+        if code and is_users(code.co_filename) else ""
 
 
 def said_of(error: Exception, mend: str = TAKES) -> str:

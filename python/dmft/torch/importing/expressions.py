@@ -52,8 +52,8 @@ class Population:
 
 
 ALIKE = "a matrix between layers is computed from parameters, where those of a program are " \
-    "trained themselves; or there are as many experts as units at the widths that were traced, " \
-    "so that they cannot be told apart (give other widths=)"
+    "trained themselves: let build make it one parameter; or there are as many experts as units " \
+    "at the widths that were traced, so that they cannot be told apart (give other widths=)"
 
 
 class Pairs(Population):

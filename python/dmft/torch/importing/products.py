@@ -293,7 +293,8 @@ def contract(read, a, b, batch: int) -> Tensor:
         if any(isinstance(one, Tensor) and one.is_parameter for one in (a, b)):
             raise Gap("a product of parameters and constants, as a spectral norm has it; a matrix "
                       "of a program is trained itself")
-        raise Gap("a product with a matrix of constants; make it a parameter that nothing trains, "
+        raise Gap("a product with a matrix of constants; let it be of a layer that the module has "
+                  "(of a list, nn.ModuleList), or a parameter that nothing trains, "
                   "nn.Parameter(matrix, requires_grad=False)")
     if a.is_parameter and b.is_parameter:
         few = next((one for one in (a, b) if all(
@@ -382,7 +383,8 @@ def mixed(read, matrix: Constant, x: Tensor, batch: int) -> Tensor:
     """Sums over tokens with constant weights, the same for all inputs."""
     axes = x.dims[batch]
     if [axis.kind for axis in axes] != ["token"]:
-        raise Gap("a product with a matrix of constants; make it a parameter that nothing trains, "
+        raise Gap("a product with a matrix of constants; let it be of a layer that the module has "
+                  "(of a list, nn.ModuleList), or a parameter that nothing trains, "
                   "nn.Parameter(matrix, requires_grad=False)")
     one, two = (values.reshape(-1, *values.shape[-2:]) for values in matrix.values)
     if (one != one[0]).any() or (two[0] != one[0]).any():

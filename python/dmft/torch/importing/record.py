@@ -28,7 +28,7 @@ from dmft.errors import InputError
 from dmft.torch.importing.experts import as_lists
 from dmft.torch.importing.random_numbers import (BERNOULLI, NORMAL, is_random, mean_of, name_of,
                                                  normals_of)
-from dmft.torch.strangers import HALF, is_users, line_of
+from dmft.torch.strangers import HALF, is_users, line_of, place_of
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GROUPED = "aten._grouped_mm.default"
@@ -307,9 +307,11 @@ def _values(tensor: torch.Tensor, name: str):
     return numbers_of(tensor).copy() if "empty" not in name else np.zeros(tensor.shape)
 
 
-def first_output(found):
-    """(the output, what is added to the loss) of what a module returns: a tensor; a tuple of it and
-    of numbers that are terms of the loss; a tuple, dict or object with logits."""
+def first_output(module, x, output=None):
+    """(the output, what is added to the loss) of what a module, or output(module, x), returns: a
+    tensor; a tuple of it and of numbers that are terms of the loss; a tuple, dict or object with
+    logits."""
+    found = output(module, x) if output else module(x)
     if isinstance(found, torch.Tensor):
         return found, ()
     if isinstance(found, dict) and "logits" in found:
@@ -321,7 +323,8 @@ def first_output(found):
         if all(isinstance(one, torch.Tensor) and one.dim() == 0 for one in terms):
             return found[0], tuple(terms)
     raise InputError(f"the module returns a {type(found).__name__}; give output=, a function "
-                     "(module, x) of its output, or of (output, term of the loss, ...)")
+                     "(module, x) of its output, or of (output, term of the loss, ...)"
+                     + place_of(output or type(module).forward))
 
 
 def call(module: torch.nn.Module, x: torch.Tensor, output=None, normals: list | None = None,
@@ -331,7 +334,7 @@ def call(module: torch.nn.Module, x: torch.Tensor, output=None, normals: list | 
     with torch.random.fork_rng(devices=[]), InDouble([] if normals is None else normals), \
             doubles(), as_lists():
         torch.manual_seed(seed)
-        return first_output(output(module, x) if output else module(x))
+        return first_output(module, x, output)
 
 
 @contextlib.contextmanager
@@ -376,7 +379,7 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
                    for name, one in tensors.items()}
         with _put(module, tensors):
             with doubles(), as_lists():
-                found, terms = first_output(output(module, given) if output else module(given))
+                found, terms = first_output(module, given, output)
             for name in parameters:
                 _refuse_written(name, _within(tensors[name]), recorder)
             for name in (one for one in kept if one not in parameters):

@@ -151,8 +151,9 @@ class Imported:
         allowed = (["input"], ["input", "finite"], ["input", "token"],
                    ["input", "token", "finite"])
         if kinds not in allowed:
-            raise InputError("the output has axes of " + " and ".join(kinds) + "; it must have one "
-                             "row for each input (and token), and finitely many numbers" + place)
+            raise InputError(f"the output has axes of {' and '.join(kinds) or 'no kind'}; it must "
+                             "have one row for each input (and token), and finitely many numbers"
+                             + place)
         if "token" in kinds and self._example.is_floating_point():
             raise InputError("the output has a row for each token, of inputs that are numbers; "
                              "such data have one target for each input: let the module return "
