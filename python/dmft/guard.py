@@ -68,11 +68,11 @@ class Room:
 
     def takes(self, item: h5py.Dataset, path: str) -> bool:
         """Whether a dataset is read now; texts, which cannot wait, are refused beyond it."""
-        text = h5py.check_string_dtype(item.dtype)
-        fits = item.size <= (TEXTS if text else SMALL) and item.size <= self.left
+        text, size = h5py.check_string_dtype(item.dtype), item.size
+        fits = size <= (TEXTS if text else SMALL) and size <= self.left
         if not fits and text:
             refuse(path, f"{item.name} holds more texts than a result has")
-        self.left -= item.size if fits else 0
+        self.left -= size if fits else 0
         return fits
 
 

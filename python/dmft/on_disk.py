@@ -75,14 +75,12 @@ def read_group(path: str, group: h5py.Group, items: Mapping[str, h5py.Dataset],
     variables = {name: _variable(path, item, owner, room) for name, item in items.items()}
     attributes = guard.attributes(path, group, HIDDEN)
     names = str(attributes.get("coordinates", "")).split()
-    coords = [name for name, variable in variables.items() if name in names
-              or variable.dims == (name,) or variable.dims == (name.removesuffix("_name"),)]
-    data = xarray.Dataset({name: variable for name, variable in variables.items()
-                           if name not in coords}, {name: variables[name] for name in coords},
-                          attributes)
-    if "dt" in attributes and "t" in data.coords:
-        data = data.assign_coords(tau=("t", data["t"].values * attributes["dt"], {
-            "about": "time of entry t, tau = t dt"}))
-    if "N" in attributes and "N" not in data.variables:
-        data = data.assign_coords(N=int(attributes["N"]))
-    return data
+    coords = {name: variable for name, variable in variables.items() if name in names
+              or variable.dims == (name,) or variable.dims == (name.removesuffix("_name"),)}
+    if "dt" in attributes and "t" in coords:
+        coords["tau"] = xarray.Variable("t", coords["t"].values * attributes["dt"], {
+            "about": "time of entry t, tau = t dt"})
+    if "N" in attributes and "N" not in variables:
+        coords["N"] = xarray.Variable((), int(attributes["N"]))
+    return xarray.Dataset({name: variable for name, variable in variables.items()
+                           if name not in coords}, coords, attributes)
