@@ -287,6 +287,47 @@ SAMPLES_TEST(test_order) {
     }
 }
 
+/* Numbers of a device that are still to come scale rows, and make others. */
+SAMPLES_TEST(test_numbers_to_come) {
+    enum { ROWS = 5 };
+    const struct shape over = {300, 1};
+    struct sample *x = sample(over, ROWS), *scaled = sample(over, ROWS),
+                  *added = sample(over, ROWS), *one = sample(over, 1),
+                  *combined = sample(over, ROWS);
+    double square[ROWS], root[ROWS], product[ROWS];
+    const double here[ROWS] = {0.5, -1, 3, 0.25, 2};
+    if (backend_delays(backend)) { /* no processor does */
+        backend_later(backend, true);
+        backend->averages(middle(x), middle(x), square);
+        backend->distant->numbers(root, square, -0.5, 1, NULL, ROWS);
+        backend->distant->numbers(product, root, 1, -2, here, ROWS);
+        backend_later(backend, false);
+        backend->pointwise(FN_LINEAR, root, NULL, middle(x), middle(scaled), (struct rows){0});
+        backend->add(product, middle(x), middle(added));
+        backend->combine(middle(combined), 0, product, middle(one));
+        backend_arrive(backend, product, ROWS);
+        const double *of_scaled = fetch(scaled), *of_added = fetch(added),
+                     *of_one = fetch(combined);
+        for (size_t k = 0, sites = x->sites; k < ROWS; k++) {
+            long double norm2 = 0;
+            for (size_t i = 0; i < sites; i++)
+                norm2 += (long double)x->x[k * sites + i] * x->x[k * sites + i] / sites;
+            long double r = 1 / sqrtl(norm2), p = -2 * here[k] * r,
+                        small = 8 * eps() * (1 + fabsl(p));
+            assert_near(square[k], norm2, (long double)sites * DBL_EPSILON * norm2);
+            assert_near(root[k], r, (long double)sites * DBL_EPSILON * r);
+            assert_near(product[k], p, (long double)sites * DBL_EPSILON * fabsl(p));
+            for (size_t i = k * sites; i < (k + 1) * sites; i++) {
+                long double most =
+                    1 + fabsl((long double)x->x[i]) + fabsl((long double)one->x[i % sites]);
+                assert_near(of_scaled[i], r * x->x[i], small * most);
+                assert_near(of_added[i], added->x[i] + p * x->x[i], small * most);
+                assert_near(of_one[i], p * one->x[i % sites], small * most);
+            }
+        }
+    }
+}
+
 SAMPLES_TEST(test_threads) {
     size_t size;
     FREED(base_free) double *one, *more;
