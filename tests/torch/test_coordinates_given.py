@@ -76,3 +76,41 @@ def test_what_cannot_be_is_one_sentence(words):
     with pytest.raises(dmft.InputError, match=words) as error:
         dmft.torch.coordinate_check(**given)
     assert "\n" not in str(error.value)
+
+
+class Autocast(torch.nn.Module):
+    """Layers that run in bfloat16, between float32 inputs and outputs."""
+
+    def __init__(self, N, on=True):
+        super().__init__()
+        self.read, self.middle, self.head = (torch.nn.Linear(m, n) for m, n in (
+            (10, N), (N, N), (N, 1)))
+        self.on = on
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.on):
+            h = torch.tanh(self.middle(torch.tanh(self.read(x))))
+            return self.head(h)[:, 0].float()
+
+
+def test_layers_are_called_again_in_the_precision_they_were_called_in():
+    for rate in (0.0, 0.05):
+        low, high = (dmft.torch.coordinate_check(
+            lambda N: Autocast(N, on), [16, 32], (X, y), steps=2,
+            optimizers={"sgd": lambda m: torch.optim.SGD(m.parameters(), rate)}).rms["sgd"]
+            for on in (True, False))
+        for name in ("read", "middle", "head"):
+            if not rate:
+                assert not low[name]["prop"].any() and not low[name]["eff"].any()
+            assert low[name]["init"] == pytest.approx(high[name]["init"], rel=2 ** -7)
+        # what one layer has learned, within the round-off of bfloat16 of what it gives
+        assert low["head"]["eff"] == pytest.approx(high["head"]["eff"], rel=0.02, abs=2 ** -8)
+
+
+@pytest.mark.parametrize("made, said", [
+    (lambda m: torch.optim.LBFGS(m.parameters()), "closure.*; take an optimizer whose step"),
+    (lambda m: torch.optim.SGD(m.requires_grad_(False).parameters(), 0.1), "let some of its")])
+def test_what_makes_no_step_is_named(made, said):
+    with pytest.raises(dmft.InputError, match=said):
+        dmft.torch.coordinate_check(lambda N: Autocast(N, False), [16, 32], (X, y),
+                                    optimizers={"one": made})

@@ -24,6 +24,8 @@ KEPT = "an autograd.Function that is kept by its apply (gelu = Gelu.apply) is no
     "Gelu.apply(x) where it is used"
 MENDS = {"autograd.Function": KEPT, "custom_function_call": KEPT,
          "Inference tensors": "take torch.no_grad() in the place of inference_mode()",
+         "does not require grad": "let some of its parameters learn, by requires_grad = True",
+         "argument: 'closure'": "take an optimizer whose step() needs gradients alone",
          "have the same dtype": "build the module in one type, and give inputs of this type",
          "same device": DEVICE, "expected device": DEVICE, "NVIDIA driver": DEVICE,
          "CUDA enabled": DEVICE}

@@ -19,10 +19,27 @@ FAR_BELOW = -1e9  # of a logit: what stands behind a mask
 
 @dataclasses.dataclass
 class Call:
-    """What a module took, or an operation gave. rows: which token each row is (TokenRows.of)."""
+    """What a module took, or an operation gave. rows: which token each row is (TokenRows.of); low:
+    the arguments of the torch.autocast within which it was called, if there was one."""
     given: tuple
     named: dict
     rows: object
+    low: tuple = ()
+
+    def within(self):
+        """The precision in which it was called."""
+        return torch.autocast(*self.low) if self.low else contextlib.nullcontext()
+
+
+def autocast_of(x) -> tuple:
+    """The kind of device and the type of the torch.autocast that is on for a tensor, or nothing."""
+    kind = x.device.type if torch.is_tensor(x) else "cpu"
+    try:
+        return (kind, torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else ()
+    except (TypeError, AttributeError):     # before PyTorch 2.4
+        on = torch.is_autocast_enabled() if kind == "cuda" else torch.is_autocast_cpu_enabled()
+        return (kind, getattr(torch, f"get_autocast_{'gpu' if kind == 'cuda' else kind}_dtype")()
+                ) if on else ()
 
 
 def first_tensor(given) -> torch.Tensor:
@@ -171,8 +188,8 @@ class Watched:
             def called(*args, **named):
                 if name in taken:
                     x = next((x for x in (*args, *named.values()) if torch.is_tensor(x)), None)
-                    taken[name].append(Call(kept(args), kept(named),
-                                            None if x is None else rows.of(x)))
+                    taken[name].append(Call(kept(args), kept(named), None if x is None else
+                                            rows.of(x), autocast_of(x)))
                 within.append(name)
                 try:
                     return forward(*args, **named)
@@ -200,7 +217,7 @@ def outputs(module, calls: list[Call]) -> list[torch.Tensor]:
     with torch.no_grad():
         found = []
         for call in calls:
-            with same_buffers(module), same_draws(module):
+            with same_buffers(module), same_draws(module), call.within():
                 found.append(_of_tokens(first_tensor(
                     module(*kept(call.given), **kept(call.named))), call.rows))
         return found
