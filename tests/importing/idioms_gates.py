@@ -96,6 +96,28 @@ class SharedGate(Routed):
         return out + self.sg(x).sigmoid() * self.shared(x)
 
 
+class SortDispatch(Routed):
+    """DeepSeek, rows sorted by experts."""
+
+    def mix(self, x):
+        w, i = self.router(x).softmax(-1).topk(2, -1)
+        cnts = i.new_zeros((i.shape[0], self.count))
+        cnts.scatter_(1, i, 1)
+        per = cnts.sum(0)
+        idxs = i.view(-1).argsort()
+        xs = x[idxs // i.shape[1]]
+        outs = []
+        start = 0
+        for e, n in enumerate(per.tolist()):
+            n = int(n)
+            outs.append(self.experts[e](xs[start:start + n]))
+            start += n
+        outs = torch.cat(outs)
+        new = torch.empty_like(outs)
+        new[idxs] = outs
+        return (new.view(*i.shape, -1) * w.unsqueeze(-1)).sum(1)
+
+
 class Stacked(Routed):
     """GShard: dispatch and combine."""
 
@@ -330,6 +352,6 @@ class OneGroup(GroupsHidden):
 
 
 IDIOMS = [
-    AbsScalar, ClampTensor, LogSoftmax, SoftplusBeta, Groups, Groups0, SharedGate, Stacked,
-    GatherWeights, CosineRouter, Relu, TwoRouters, LowRank, LoraExperts, GptOss, TokMax, TokHash,
-    Copies, CopiesByPlace, TokCopies, MoD, GroupsHidden, OneGroup]
+    AbsScalar, ClampTensor, LogSoftmax, SoftplusBeta, Groups, Groups0, SharedGate, SortDispatch,
+    Stacked, GatherWeights, CosineRouter, Relu, TwoRouters, LowRank, LoraExperts, GptOss, TokMax,
+    TokHash, Copies, CopiesByPlace, TokCopies, MoD, GroupsHidden, OneGroup]

@@ -27,28 +27,6 @@ class Capacity(Routed):
         return self.weighted(x, w)
 
 
-class SortDispatch2(Routed):
-    """DeepSeek, rows sorted by experts."""
-
-    def mix(self, x):
-        w, i = self.router(x).softmax(-1).topk(2, -1)
-        cnts = i.new_zeros((i.shape[0], self.count))
-        cnts.scatter_(1, i, 1)
-        per = cnts.sum(0)
-        idxs = i.view(-1).argsort()
-        xs = x[idxs // i.shape[1]]
-        outs = []
-        start = 0
-        for e, n in enumerate(per.tolist()):
-            n = int(n)
-            outs.append(self.experts[e](xs[start:start + n]))
-            start += n
-        outs = torch.cat(outs)
-        new = torch.empty_like(outs)
-        new[idxs] = outs
-        return (new.view(*i.shape, -1) * w.unsqueeze(-1)).sum(1)
-
-
 class ExpertChoice(Routed):
     """Experts choose inputs."""
 
@@ -107,7 +85,6 @@ class TokCapacity(OfLetters):
 REFUSED = {
     SoftplusThreshold: "jumps at its threshold",
     Capacity: "cumsum",
-    SortDispatch2: "loop over the experts",
     ExpertChoice: "all inputs",
     TopP: "sorted numbers",
     TokHash2: "remainder",

@@ -205,7 +205,9 @@ def regroup(axes, lengths) -> list[tuple]:
     """The same axes, in the same order, in dimensions of these lengths at both widths."""
     left, dims = list(axes), []
     for wanted in lengths:
-        group: list[Axis] = []
+        one = tuple(wanted) == (1, 1) and left and left[0].size == (1, 1) \
+            and left[0].kind == "site slot"
+        group: list[Axis] = [left.pop(0)] if one else []
         while length(group) != tuple(wanted):
             if not left:
                 raise Gap("a view that rearranges sites")

@@ -17,6 +17,9 @@ from torch import nn
 from dmft.errors import InputError
 
 
+LISTS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList)
+
+
 class _Tree(nn.Module):
     """The parameters of all experts, under the names that those of one have."""
 
@@ -92,7 +95,7 @@ class StackedTensors(nn.ParameterList):
         return tensor[every] if isinstance(every, int) else [tensor[e] for e in every]
 
 
-def _places(one) -> list[dict]:
+def places_of(one) -> list[dict]:
     """{path: (the module that has it, its name there)} of the parameters of each member."""
     if isinstance(one, nn.ParameterList):
         return [{"": (one, key)} if one._parameters.get(key) is not None else {}
@@ -103,7 +106,7 @@ def _places(one) -> list[dict]:
             for member in members]
 
 
-def _at(place) -> torch.Tensor:
+def at(place) -> torch.Tensor:
     part, key = place
     return part._parameters[key]
 
@@ -113,10 +116,10 @@ def lists_of(module: nn.Module) -> dict[str, tuple[int, str]]:
     each parameter or "")}."""
     found = {}
     for name, one in module.named_modules():
-        if not isinstance(one, (nn.ModuleList, nn.ModuleDict, nn.ParameterList)):
+        if not isinstance(one, LISTS):
             continue
-        every = _places(one)
-        kinds = {tuple((type(part), path, _at((part, key)).shape, _at((part, key)).requires_grad)
+        every = places_of(one)
+        kinds = {tuple((type(part), path, at((part, key)).shape, at((part, key)).requires_grad)
                        for path, (part, key) in places.items()) for places in every}
         if any(every):
             found[name] = len(every), \
@@ -137,15 +140,15 @@ def stacked(module: nn.Module, names) -> nn.Module:
             raise InputError(f"{name} is a list within another list, and both have more members "
                              "at the larger size; give one of their lengths by counts=")
         one = module.get_submodule(name)
-        every = _places(one)
+        every = places_of(one)
         for e, places in enumerate(every):
             for path, place in places.items():
-                if uses[id(_at(place))] > 1 or place in parts:
+                if uses[id(at(place))] > 1 or place in parts:
                     raise _used_twice(name, e, path)
             parts |= set(places.values())
         with torch.no_grad():
-            tensors = {path: nn.Parameter(torch.stack([_at(places[path]) for places in every]),
-                                          _at(every[0][path]).requires_grad) for path in every[0]}
+            tensors = {path: nn.Parameter(torch.stack([at(places[path]) for places in every]),
+                                          at(every[0][path]).requires_grad) for path in every[0]}
         if isinstance(one, nn.ParameterList):
             one.__class__ = StackedTensors
             one._parameters.clear()

@@ -24,7 +24,7 @@ from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.lines import Lines, in_the_module
 from dmft.torch.importing.parts import Part, uncovered
 from dmft.torch.importing.random_numbers import drawn_as
-from dmft.torch.importing.reading import Reading, read
+from dmft.torch.importing.reading import read
 from dmft.torch.importing.record import run
 from dmft.torch.importing.starts import (frozen, say_what_is_drawn, say_what_is_still,
                                           starts_alike, starts_of)
@@ -32,7 +32,7 @@ from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.terms import called_terms
 from dmft.torch.importing.experts import of_lists
 from dmft.torch.importing.graph import ordered
-from dmft.torch.importing.merging import merged
+from dmft.torch.importing.merging import all_rows, merged
 from dmft.torch.importing.writing import Writer
 from dmft.torch.network import Network
 from dmft.torch.plan_sizes import listed
@@ -68,8 +68,18 @@ class Imported:
         if len({tuple(one.shape for one in module.parameters()) for module in self._modules}) < 2:
             raise InputError("build gives modules of the same sizes at widths {} and {}; it must "
                              "give a wider one where its argument is larger".format(*builds.widths))
-        self._reading = self._read()
-        self._expressions = self._outputs()
+        records = self._records()
+        try:
+            self._reading, self._expressions = self._read(records)
+        except InputError as error:
+            again = [*map(all_rows, records, self._modules)]
+            try:
+                made = None not in again and self._read(again)
+            except InputError:
+                made = None
+            if not made:                # what is said is of the module as it is
+                raise error from None
+            self._reading, self._expressions = made
         with self.lines.named():
             self.move(growing_places(self.roots, builds.widths))
             self._covered()
@@ -91,7 +101,7 @@ class Imported:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def _read(self) -> Reading:
+    def _records(self) -> list:
         records = []
         for N, module in zip(self._builds.widths, self._modules):
             try:
@@ -104,13 +114,14 @@ class Imported:
         self.means = records[0].means
         self.lines = Lines(records[0])
         self.halves = [*self._builds.halves, *records[0].halves]
-        with self.lines.named():
-            return read(records, self._builds.ignored)
+        return records
 
-    def _outputs(self):
-        """(the numbers of the output, {name: term of the loss}) as expressions."""
-        found, builder = [], self._reading.builder
-        for one in [self._reading.output, *self._reading.penalties]:
+    def _read(self, records):
+        """(a reading, (the numbers of the output, {name: term of the loss}) as expressions)."""
+        with self.lines.named():
+            reading = read(records, self._builds.ignored)
+        found, builder = [], reading.builder
+        for one in [reading.output, *reading.penalties]:
             if isinstance(one, Missing):
                 raise InputError(one.sentence)
             if isinstance(one, Constant) and not found:
@@ -118,11 +129,11 @@ class Imported:
                                  f"return what its layers make{self.lines.end}")
             found.append(None if isinstance(one, Constant) else
                          builder.list_of(list(one.cells.reshape(-1))))
-        self._output_axes()
+        self._output_axes(reading.output.dims)
         output, *terms = found
         names = called_terms(self.output or type(self._modules[0]).forward,
                              [one.place if one else "" for one in terms])
-        return output, {name: one for name, one in zip(names, terms) if one}    # that moves
+        return reading, (output, {name: one for name, one in zip(names, terms) if one})
 
     @property
     def roots(self) -> list:
@@ -145,8 +156,8 @@ class Imported:
                   for leaf in leaves_of(one)]
         return {leaf.parameter for leaf in leaves if starts_of(self._modules, leaf)[0]}
 
-    def _output_axes(self) -> None:
-        dims, place = self._reading.output.dims, self.lines.end
+    def _output_axes(self, dims) -> None:
+        place = self.lines.end
         kinds = [axis.kind for axes in dims for axis in axes]
         allowed = (["input"], ["input", "finite"], ["input", "token"],
                    ["input", "token", "finite"])

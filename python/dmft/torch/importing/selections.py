@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from dmft.torch.importing.axes import Axis, cells_shape, finite, length
+from dmft.torch.importing.axes import Axis, finite, length
 from dmft.torch.importing.choices import is_expert, is_which, masks_of
 from dmft.torch.importing.expressions import Expression, Gap
 from dmft.torch.importing.grouped import by_expert, in_order, is_order
@@ -154,30 +154,12 @@ def _spread_out(x: Tensor, indices) -> Tensor:
 
 def _by_mask(read, x: Tensor, first: int, mask: Tensor):
     selection = _selection(mask)
-    if len(mask.dims) == 1:
-        x = _of_slot(x, first, tuple(mask.axes), selection.expert)
     count = len(mask.dims)
     rows = tuple(axis for axes in x.dims[first:first + count] for axis in axes)
     if rows != selection.axes or selection.expert is not None and count > 1:
         raise Gap("a mask of other rows than those of what it selects from")
     axis = Axis("selected", read.shapes()[first], about=selection)
     return Tensor([*x.dims[:first], (axis,), *x.dims[first + count:]], x.cells)
-
-
-def _of_slot(x: Tensor, dim: int, axes: tuple, expert) -> Tensor:
-    """Of rows that are there once for each slot, (row, slot) in one dimension, those of the slot
-    that has an expert: a row has one such slot, where it chose this expert, and none else."""
-    mine = x.dims[dim]
-    if expert is None or axes[-1].kind != "slot" or mine[:-1] != axes[:-1]:
-        return x
-    if mine[-1] == axes[-1]:
-        place = x.place_of(dim + 1) - 1
-        cells = x.cells.take([expert], place).squeeze(place)
-    elif (mine[-1].kind, mine[-1].size) == ("copy", axes[-1].size):
-        cells = x.cells
-    else:
-        return x
-    return Tensor([*x.dims[:dim], mine[:-1], *x.dims[dim + 1:]], cells)
 
 
 def _by_rows(read, x: Tensor, first: int, indices):
@@ -195,10 +177,6 @@ def _by_rows(read, x: Tensor, first: int, indices):
         dim, one = first + k, given[k]
         marker = one.cells.flat[0] if isinstance(one, Tensor) else None
         if marker is not None and marker.operation == "row":
-            found = _of_slot(Tensor(dims, cells), dim, tuple(marker.data[1]), selection.expert)
-            if found.dims != dims:
-                dims, cells = list(found.dims), found.cells
-                continue
             if tuple(dims[dim]) != tuple(marker.data[1]):
                 raise Gap("rows are chosen that are not those of the mask")
         elif marker is not None and marker.operation == "expert":
@@ -239,12 +217,13 @@ def index_put(read, base, indices, source, accumulate=False):
 def _put_back(read, base, dim, rows, source, accumulate: bool):
     if not isinstance(source, Tensor):
         raise Gap("constants are put into chosen rows")
-    selection, slots = _rows_of(rows)
+    if not isinstance(rows, Tensor):
+        raise Gap("rows are put where constants say")
+    one = rows.cells.flat[0]
+    selection = one.data[0] if one.operation == "row" else _selection(rows)
     kinds = [axis.kind for axis in source.dims[dim]]
     if kinds != ["selected"] or source.dims[dim][0].about != selection:
         raise Gap("other rows are put back than were taken")
-    if slots is not None:
-        return _into_slot(read, base, dim, selection, slots, source, accumulate)
     dims = [*source.dims[:dim], selection.axes, *source.dims[dim + 1:]]
     source = Tensor(dims, source.cells)
     base = read.operand(base, source)
@@ -259,36 +238,6 @@ def _put_back(read, base, dim, rows, source, accumulate: bool):
         more = builder.add(new, builder.negative(old))
         return builder.add(old, builder.multiply(mask, more))
     return read.pointwise(put, base, source)
-
-
-def _into_slot(read, base, dim: int, selection: Selection, slots: tuple, source: Tensor,
-               accumulate: bool) -> Tensor:
-    """Rows that are there once for each slot, with those of an expert's slot put into them. They
-    need no mask: what is summed over slots has that of the choice."""
-    before, behind = source.dims[:dim], source.dims[dim + 1:]
-    place = source.place_of(dim) + len(cells_shape([selection.axes]))
-    count = slots[-1].cells
-    whole = np.repeat(np.expand_dims(source.cells, place), count, place)
-    base = read.operand(base, Tensor([*before, slots, *behind], whole))
-    if base.dims[dim] != slots:
-        base = base.with_axis(dim, len(slots) - 1, slots[-1])
-    cells = np.moveaxis(base.cells.copy(), place, 0)
-    new = Tensor([*before, selection.axes, *behind], source.cells)
-    if accumulate:
-        old = cells[[selection.expert]].reshape(new.cells.shape)
-        new = read.pointwise(read.builder.add, Tensor(new.dims, old), new)
-    cells[[selection.expert]] = new.cells[None]
-    return Tensor(base.dims, np.moveaxis(cells, 0, place))
-
-
-def _rows_of(rows) -> tuple[Selection, tuple | None]:
-    """What is selected, and the axes of rows and slots, where these lie in one dimension."""
-    if not isinstance(rows, Tensor):
-        raise Gap("rows are put where constants say")
-    one = rows.cells.flat[0]
-    selection, axes = one.data if one.operation == "row" else (
-        _selection(rows), rows.axes if len(rows.dims) == 1 else ())
-    return selection, tuple(axes) if axes and axes[-1].kind == "slot" else None
 
 
 @HANDLERS("histc", "bincount")
