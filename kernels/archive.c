@@ -50,6 +50,7 @@ uint64_t archive_sum(uint64_t sum, const void *bytes, size_t size) {
     for (; size >= sizeof word; at += sizeof word, size -= sizeof word) {
         memcpy(&word, at, sizeof word);
         sum = (sum ^ word) * BASE_PRIME;
+        sum ^= sum >> 32; /* so that the highest bits of a word reach all others */
     }
     return base_hash(sum, at, size);
 }
@@ -70,8 +71,8 @@ static void add_to_sum(struct archive *archive, size_t before, const unsigned ch
 
 static int say_damaged(const struct archive *archive, struct err *err) {
     return err_set(err, CODE_INPUT,
-                   "%s: is damaged: its bytes and its sum disagree; without the file this run "
-                   "begins anew",
+                   "%s: is damaged, or of another version: its bytes and its sum disagree; without "
+                   "the file this run begins anew",
                    archive->path);
 }
 

@@ -143,6 +143,14 @@ static void write_file(const unsigned char *bytes, size_t size) {
                 fwrite(&sum, sizeof sum, 1, file) == 1 && !fclose(file));
 }
 
+/* A sum that only multiplies keeps the highest bit of a word there, and two of them cancel. */
+TEST(two_changed_signs_change_the_sum) {
+    double numbers[4] = {1, 2, 3, 4};
+    uint64_t sum = archive_sum(BASE_HASH, numbers, sizeof numbers);
+    numbers[0] = -1, numbers[2] = -3;
+    assert_true(archive_sum(BASE_HASH, numbers, sizeof numbers) != sum);
+}
+
 TEST(wrong_numbers_are_named) {
     static const char length[] = "a text has an impossible length",
                       shape[] = "an array has an impossible shape",
