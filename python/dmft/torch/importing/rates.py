@@ -24,7 +24,7 @@ from dmft.torch.importing.parts import Part, entries_of
 
 ORTHOGONAL = 1e-5                       # cosines of rows in single precision
 # Entries of which a size can be told, and standard errors by which it differs (5.9 is the most that
-# 360000 rows of ordinary starts have shown).
+# 216000 rows of ordinary starts have shown).
 FEW, UNEVEN = 16, 7
 
 
