@@ -283,34 +283,6 @@ def test_a_factor_moves_into_the_matrices_beneath_it():
     assert laws(plan, "v.weight") == laws(over_d, "v.weight")
 
 
-class Readout(nn.Module):
-    """The multiplier c/N in front of the head that mup's MuReadout has, behind a function of rows
-    that have been normed with a gain."""
-
-    def __init__(self, N, rows):
-        super().__init__()
-        self.read, self.second = nn.Linear(modules.NUMBERS, N), nn.Linear(N, N)
-        self.norm, self.head, self.rows = nn.LayerNorm(N), nn.Linear(N, 1, bias=False), rows
-
-    def forward(self, x):
-        h = self.read(x)
-        return self.head(self.rows(self, h) * 2 / h.shape[-1])[:, 0]
-
-
-@pytest.mark.parametrize("rows", [
-    lambda m, h: torch.relu(m.second(torch.tanh(h))), lambda m, h: torch.tanh(m.second(h)),
-    lambda m, h: m.norm(m.second(torch.relu(h))), lambda m, h: h + m.second(torch.relu(h))],
-    ids=["relu", "tanh", "norm", "stream"])
-def test_a_multiplier_in_front_of_the_head_is_one_of_the_head(rows):
-    """What is beneath keeps its size, also where it could have the factor, as beneath a ReLU."""
-    plan = plan_of(lambda N: Readout(N, rows), ("N",), "mup")
-    assert not plan.notes
-    assert laws(plan, "head.weight") == {"std": {}, "sgd": {"N": 1}, "adam": {}, "eps": {"N": -1}}
-    assert laws(plan, "second.weight") == {"std": {"N": -0.5}, "sgd": {}, "adam": {"N": -1},
-                                           "eps": {"N": -1}}
-    assert laws(plan, "read.weight")["std"] == {}
-
-
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
 def test_a_moved_factor_trains_as_the_factor_itself(optimizer):
     """The module with d^-1/2 and its plan is the module with base^1/2/d and that one's plan, step

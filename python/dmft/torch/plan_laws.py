@@ -294,6 +294,12 @@ class Planner:
                 raise InputError(f"{size}: no parameter of the module grows with it; leave it out "
                                  "of base, or let build use it")
 
+    def copied_from(self, name: str, names) -> str | None:
+        """The one of these parameters whose entries this one has at the start, in every module."""
+        return next((other for other in names if all(
+            torch.equal(one[name], one[other]) and (one[name] != one[name].flatten()[0]).any()
+            for modules in self._modules for one in modules)), None)
+
     @staticmethod
     def _dimension(points, lengths):
         law = fit(points, lengths)

@@ -60,6 +60,11 @@ class Assembly:
         """{sgd, adam, eps, muon: a law; std: [(which entries, a law, the axis that starts
         alike)]}."""
         parts = self._parts[name]
+        if not parts and word in ("mssp", "mup"):       # as a teacher that follows the student
+            used = [other for other, of in self._parts.items() if of]
+            copied = self.planner.copied_from(name, used)
+            if copied:
+                return self._laws(copied, word)
         if isinstance(word, dict) or word == "sp" or not parts:
             own = dict.fromkeys(("sgd", "adam", "eps"), {}) | {"std": None}
             if isinstance(word, dict):
