@@ -53,6 +53,7 @@ static void compare_bits(const char *file, const char *const *own, const char *c
         FREED(flow_free) struct flow a, b;
         solve(&a, file, shared, N, own);
         solve(&b, file, shared, N, other);
+        assert_int_equal(a.record.count, b.record.count);
         support_same(&a.record, &b.record);
     }
 }

@@ -64,7 +64,10 @@ static void same_bits(const char *file, const char *const *own, const char *cons
         FREED(two_records_free) struct record record[2];
         solve(&run[0], &record[0], file, N, own);
         solve(&run[1], &record[1], file, N, other);
-        support_same_times(&record[0], &record[1], record[0].T, file);
+        if (record[0].T == record[1].T)
+            support_same(&record[0], &record[1]); /* a clip has a series more */
+        else
+            support_same_times(&record[0], &record[1], record[0].T, file);
     }
 }
 

@@ -347,6 +347,7 @@ void support_same(const struct record *record, const struct record *other) {
 }
 
 void support_same_times(const struct record *a, const struct record *b, int T, const char *what) {
+    assert_int_equal(a->count, b->count);
     for (int s = 0; s < a->count; s++) {
         const struct series *x = &a->series[s], *y = record_find(b, x->name);
         if (!y)

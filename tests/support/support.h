@@ -75,7 +75,7 @@ double support_value(const struct record *record, const char *name, int r, int t
 /* Fails unless all series of a record are in the other one, bit for bit. */
 void support_same(const struct record *record, const struct record *other);
 /* The same of the first T times of two records, which may have other times behind them, and of the
- * runs that both have. */
+ * runs that both have; they have the same series. */
 void support_same_times(const struct record *a, const struct record *b, int T, const char *what);
 /* dst [count][sites] = factor times the values of rows. */
 void support_copy(double *dst, struct rows rows, double factor);
