@@ -57,3 +57,12 @@ def test_a_copy_that_nothing_reads_is_a_copy_after_initialize(word):
         torch.testing.assert_close(one, two, rtol=0, atol=0, check_stride=False)
     # 32^-1/2 3^-1/2 at the base, of 128 numbers now
     assert (model.student.last.weight.std() / 0.102 * 64 / 16 - 1).abs() < 5 * 128 ** -0.5
+
+
+@pytest.mark.filterwarnings("ignore:.*no scale of a matrix")
+def test_several_factors_of_one_line_are_several_notes():
+    def rows(m, h):
+        return torch.tanh(h.shape[-1] ** 0.5 * h) + torch.sigmoid(h.shape[-1] * torch.tanh(h))
+    notes = plan_of(lambda N: Readout(N, rows), ("N",)).notes
+    assert [note.split("multiply it by ")[1] for note in sorted(notes)] == [
+        "(N/16)^-0.5", "(N/16)^-1"]

@@ -85,7 +85,7 @@ class Planner:
             self.small = {size: self.small[size] for size in self.sizes}
         self.places: list[dict] = []
         self.found: dict[str, Found] = {}
-        self.left: dict[str, list] = {}
+        self.left: dict[tuple, list] = {}
         self.deep: dict[str, dict] = {}         # {size: {parameter: {number: power}}}
         self.branches: dict[str, list] = {}     # {size: lines to be multiplied}
         self._import()
@@ -180,10 +180,11 @@ class Planner:
                                    ("eps", other.eps)):
                     found.values[key].append(value)
             self._of_experts(found, imported)
-        for left in imported.left:
-            self._left(left.place, left.values)
+        places = [left.place for left in imported.left]
+        for k, left in enumerate(imported.left):    # a line may have several
+            self._left((left.place, places[:k].count(left.place)), left.values)
 
-    def _left(self, place: str, values) -> None:
+    def _left(self, place: tuple, values) -> None:
         """A factor that stays is kept with its values at all places so far."""
         known = self.left.setdefault(place, [])
         if len(known) < len(self.places):

@@ -147,7 +147,7 @@ class Assembly:
         if "mssp" not in words.values() and "mup" not in words.values():
             return []
         found = []
-        for place, values in self.planner.left.items():
+        for (place, _), values in self.planner.left.items():
             law = self.planner.law(values, f"what is computed in {place}")
             times = " ".join(f"({size}/{self.planner.base[size]})^{-up:g}"
                              for size, up in law.items())

@@ -403,7 +403,8 @@ def embedding(read, weight, indices, padding=-1, *_):
     if isinstance(indices, Constant):
         return chosen_rows(weight, indices)
     if indices.cells.flat[0].operation != "token":
-        raise Gap("it is looked up by computed numbers")
+        raise Gap("it is looked up by computed numbers; look tokens up first, and move or join "
+                  "their rows, as emb(t).roll(1, 1)")
     if not weight.is_parameter:
         raise Gap("a table that is computed is looked up")
     cells = weight.cells.reshape(weight.cells.shape[0], -1)
