@@ -155,6 +155,13 @@ def test_experts_of_several_sizes_may_be_of_a_fixed_number(form):
     assert mine.difference < 1e-10
 
 
+@pytest.mark.parametrize("form", ["back", "added", "buffer"])
+def test_an_expert_may_have_no_rows_in_the_example(form):
+    """Of 24 that are chosen by 24 rows some have none."""
+    mine = dmft.torch.import_module(lambda N: Dispatched(N, 24, form, K=1), ROWS[:24], (8, 16))
+    assert mine.difference < 1e-10
+
+
 @pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm])
 @pytest.mark.parametrize("units", [3, 16])
 def test_norms_of_the_units_of_each_expert(norm, units):
@@ -207,7 +214,8 @@ def test_a_plan_is_that_of_the_same_experts_as_one_tensor(form, word):
 @pytest.mark.parametrize("form, more, sentence", [
     ("buffer", {"room": 150}, "room for 150 of 200 rows, and which do not fit"),
     ("of_inputs", {}, "the largest of all inputs, whose number may be any"),
-    ("soft", {"expert": lambda N, e: Expert(N, 3 + e % 2, False)}, "several classes or shapes")])
+    ("soft", {"expert": lambda N, e: Expert(N, 3 + e % 2, False)}, "several classes or shapes"),
+    ("soft", {"expert": lambda N, e: Expert(N, 3, False).requires_grad_(e > 0)}, "do not learn")])
 def test_what_is_no_network_is_refused(form, more, sentence):
     with pytest.raises(dmft.InputError, match=sentence):
         imported(form, **more)
@@ -244,9 +252,19 @@ class Limited(Dispatched):
         found[order] = made
         return (found.view(*index.shape, -1) * weights[..., None]).sum(1)
 
+    def shortest(self, x, logits):
+        return self.where(x, logits, lambda rows, e: [one[:min(len(one), 199)] for one in rows])
+
+    def last(self, x, logits):
+        return self.where(x, logits, lambda rows, e: [one[-199:] for one in rows])
+
+    def pieces(self, x, logits):
+        return self.where(x, logits, lambda rows, e: [one.split(199)[0] for one in rows])
+
 
 @pytest.mark.parametrize("growing", [True, False])
-@pytest.mark.parametrize("form", ["compared", "above", "first", "first_sorted"])
+@pytest.mark.parametrize("form", ["compared", "above", "first", "first_sorted", "shortest", "last",
+                                  "pieces"])
 def test_a_limit_that_no_row_meets_here_is_one(form, growing):
     """On other data it would leave rows out."""
     build = (lambda N, E: Limited(N, E, form)) if growing else lambda N: Limited(N, 4, form)

@@ -119,14 +119,17 @@ def lists_of(module: nn.Module) -> dict[str, tuple[int, str]]:
         if not isinstance(one, LISTS):
             continue
         every = places_of(one)
-        kinds = {tuple((type(part), path, at((part, key)).shape, at((part, key)).requires_grad)
+        kinds = {tuple((type(part), path, at((part, key)).shape)
                        for path, (part, key) in places.items()) for places in every}
+        learn = {tuple(at(place).requires_grad for place in places.values()) for places in every}
         if any(every):
             found[name] = len(every), \
                 f"is a {type(one).__name__}, and no ModuleList or ParameterList" \
                 if type(one) not in (nn.ModuleList, nn.ParameterList) else \
                 "has only one at the smaller size" if len(every) < 2 else \
-                "has members of several classes or shapes" if len(kinds) > 1 else ""
+                "has members of several classes or shapes" if len(kinds) > 1 else \
+                "has members of which some have parameters that do not learn" if len(learn) > 1 \
+                else ""
     return found
 
 

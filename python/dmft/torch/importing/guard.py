@@ -34,9 +34,12 @@ AGAIN = "the output of the same inputs in a second call"
 
 def others(x: torch.Tensor) -> list[torch.Tensor]:
     """A few inputs on which a branch on data may go another way: of the other sign, larger,
-    smaller; or more tokens."""
-    x = x[:24]
-    return [-x, 3 * x, 0.1 * x] if x.is_floating_point() else [fresh(x, 11), fresh(x, 12)]
+    smaller, or more tokens; and with one of them so often that its experts have more rows than the
+    example has, which a capacity would leave out."""
+    few, often = x[:24], x[:1].expand_as(x)
+    found = [-few, 3 * few, 0.1 * few] if x.is_floating_point() else [fresh(few, 11),
+                                                                      fresh(few, 12)]
+    return [*found[:-1], torch.cat([found[-1], often])]
 
 
 def relative(found: torch.Tensor, wanted: torch.Tensor) -> float:
@@ -250,8 +253,8 @@ def _why(worst: str, lines, ways) -> str:
         return "something holds gradients back or changes them, as detach, .data, padding_idx, a " \
             f"hook or a torch.autograd.Function{lines.held}, or shares a parameter; take it out " \
             "of the forward pass, or freeze the parameter by requires_grad = False"
-    what = "a branch on data, an expert that the example never chose, or a number that is no " \
-        f"power of the width{lines.turning}"
+    what = "a branch on data, an expert that the example never chose or that has room for few " \
+        f"rows, or a number that is no power of the width{lines.turning}"
     if ways:
         what = f"it computes something else there ({'; '.join(list(ways)[:2])}), as by a branch " \
             f"on data{lines.decided}"

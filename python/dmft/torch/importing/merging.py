@@ -269,8 +269,8 @@ class Merger(Together):
         """Of what each expert has made of its rows the places among what all make, [experts, rows,
         rest]."""
         found, count = [], value.rows.mask.shape[1]
+        rest = value.whole.shape[1:].numel() // count
         for e, (one, at) in enumerate(zip(every, value.at)):
-            rest = one.numel() // len(at)
             if one.shape[:value.axis + 1].numel() != len(at):
                 raise NotAlike("rows are not the first axis of what an expert has made")
             which = np.where(at < 0, NONE, (e * count + at) * rest)[:, None]
