@@ -42,6 +42,7 @@ class Judge:
         self.widths = imported._builds.widths
         self.modules = imported._modules
         self.parameters = [dict(module.named_parameters()) for module in self.modules]
+        self._optimizer = None              # the user's function, which may draw weights anew
         self.stacks = [of_lists(module) for module in self.modules]
 
     @functools.cached_property
@@ -70,6 +71,7 @@ class Judge:
 
     def check(self, optimizer) -> exponents.Check:
         """dmft.torch.check, of all parts; what outputs do has been compared by the import."""
+        self._optimizer = optimizer
         laws = [optimizer_laws(module, optimizer) for module in self.his]
         for found, stacks in zip(laws, self.stacks):
             found |= {name: self._one_law(name, [found.get(one) for one in experts])
@@ -138,6 +140,7 @@ class Judge:
 
     def trained(self, optimizer):
         """The network with his scales, rates, eps and decay."""
+        self._optimizer = optimizer
         optimizers = [several(call_for_optimizer(optimizer, module)) for module in self.his]
         law = law_of(optimizers[0])
         networks, own = self.networks(law.kind), self._own()
@@ -230,6 +233,8 @@ class Judge:
             found.append([parameters])
             for k in range(1, DRAWN):
                 module = builds.of_sizes(builds.others(N), 100 + k)
+                if not self.stacks[0]:
+                    call_for_optimizer(self._optimizer, module)
                 found[-1].append(dict(module.named_parameters()))
                 if all(torch.equal(one, parameters[name]) for name, one in found[-1][-1].items()):
                     return [[one] for one in self.parameters]
