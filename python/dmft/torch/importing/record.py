@@ -355,16 +355,17 @@ def _put(module: torch.nn.Module, tensors: dict[str, torch.Tensor]):
             table[key] = one
 
 
-def _written(now: torch.Tensor, recorder: Recorder) -> list[str]:
-    """The line of the module that has made what stands there now."""
-    return [step.place for step in recorder.steps if any(one is now for one in step.results)]
-
-
-def _refuse_written(name: str, now: torch.Tensor, recorder: Recorder) -> None:
-    """Refuses a module that changes a parameter."""
-    if places := _written(now, recorder):
-        raise InputError(f"the module writes into its parameter {name}, which training alone "
-                         f"changes in a program; do it in build, or behind steps ({places[-1]})")
+def _written(tensors: dict, parameters, recorder: Recorder) -> list[str]:
+    """The lines of a module that change its buffers; one that changes a parameter is refused."""
+    made = {id(one): step.place for step in recorder.steps for one in step.results}
+    found = []
+    for name, one in tensors.items():
+        place = made.get(id(_within(one)))
+        if place and name in parameters:
+            raise InputError(f"the module writes into its parameter {name}, which training alone "
+                             f"changes in a program; do it in build, or behind steps ({place})")
+        found += [place] * bool(place)
+    return found
 
 
 def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
@@ -380,10 +381,7 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
         with _put(module, tensors):
             with doubles(), as_lists():
                 found, terms = first_output(module, given, output)
-            for name in parameters:
-                _refuse_written(name, _within(tensors[name]), recorder)
-            for name in (one for one in kept if one not in parameters):
-                written.extend(_written(_within(tensors[name]), recorder))
+            written.extend(_written(tensors, parameters, recorder))
             return tuple(one.clone() for one in (found, *terms))
 
     training = _AsInTraining(recorder.unknown)

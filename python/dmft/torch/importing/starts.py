@@ -11,11 +11,16 @@ from dmft.torch.importing.parts import entries_of
 from dmft.torch.plan_sizes import pattern_of
 
 
+def _entries(modules, leaf) -> list[torch.Tensor]:
+    """What a leaf is in each of the modules."""
+    return [entries_of(leaf, {leaf.parameter: one.get_parameter(leaf.parameter)}).detach()
+            for one in modules]
+
+
 def starts_of(modules, leaf):
     """(the number that a vector or a number starts at, this number in both modules), None of what
     there is not: of vectors whose entries differ, and the first one of those that go with N."""
-    values = [entries_of(leaf, dict(module.named_parameters())).detach().reshape(-1)
-              for module in modules]
+    values = [one.reshape(-1) for one in _entries(modules, leaf)]
     if any((v != v[0]).any() for v in values):
         return None, None
     both = tuple(v[0].item() for v in values)
@@ -26,7 +31,7 @@ def starts_alike(modules, leaf, axis: int) -> bool:
     """Whether all entries along an axis of a parameter, of which each is an expert, start alike,
     and not at 0."""
     at = sorted(leaf.populations).index(axis)
-    blocks = [entries_of(leaf, dict(module.named_parameters())).detach() for module in modules]
+    blocks = _entries(modules, leaf)
     return all(one.any() and torch.equal(one, one.select(at, 0).unsqueeze(at).expand_as(one))
                for one in blocks)
 
