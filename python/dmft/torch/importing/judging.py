@@ -225,25 +225,29 @@ class Judge:
                           "root mean square", NoteWarning, stacklevel=4)
 
     @functools.cached_property
-    def _drawn(self) -> list[list[dict]]:
-        """Parameters of several modules of both widths, of which standard deviations are taken; of
-        one, where build draws the same ones again, as one does that sets the seed."""
-        builds, found = self.imported._builds, []
-        for N, parameters in zip(self.widths, self.parameters):
-            found.append([parameters])
+    def _squares(self) -> list[list[dict[str, float]]]:
+        """{matrix: mean square of its entries} of several modules of both widths, which are not
+        kept; of one, where build draws the same ones again, as one does that sets the seed."""
+        builds, found = self.imported._builds, [[self._of_parts(one)] for one in self.parameters]
+        for N, parameters, squares in zip(self.widths, self.parameters, found):
             for k in range(1, DRAWN):
                 module = builds.of_sizes(builds.others(N), 100 + k)
                 if not self.stacks[0]:
                     call_for_optimizer(self._optimizer, module)
-                found[-1].append(dict(module.named_parameters()))
-                if all(torch.equal(one, parameters[name]) for name, one in found[-1][-1].items()):
-                    return [[one] for one in self.parameters]
+                drawn = dict(module.named_parameters())
+                if all(torch.equal(one, parameters[name]) for name, one in drawn.items()):
+                    return [one[:1] for one in found]
+                squares.append(self._of_parts(drawn))
         return found
+
+    def _of_parts(self, parameters) -> dict[str, float]:
+        return {part.name: rates.entries(part, parameters).square().mean().item()
+                for part in self.imported.parts}
 
     def _stds(self, part) -> list[float]:
         """A part's standard deviations at both widths, measured on all modules that are drawn."""
-        return [math.sqrt(sum(rates.entries(part, one).square().mean().item() for one in modules)
-                          / len(modules)) for modules in self._drawn]
+        return [math.sqrt(sum(one[part.name] for one in squares) / len(squares))
+                for squares in self._squares]
 
     def _parts_of(self, part) -> list:
         """The matrices that are parts of the same parameter, which Muon moves as a whole."""
@@ -275,8 +279,8 @@ class Judge:
     def _error(self, part) -> float:
         """The standard error of the logarithm of the ratio of a part's standard deviations at both
         widths, if its entries are normal."""
-        return math.sqrt(sum(1 / (2 * rates.entries(part, one).numel() * len(modules))
-                             for one, modules in zip(self.parameters, self._drawn)))
+        return math.sqrt(sum(1 / (2 * rates.entries(part, one).numel() * len(squares))
+                             for one, squares in zip(self.parameters, self._squares)))
 
     @staticmethod
     def _sizes(network: Program, name: str):
