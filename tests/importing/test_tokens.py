@@ -252,3 +252,11 @@ def test_several_heads(name):
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_several_heads_train_as_their_owner_does(kind):
     compared((lambda N: Heads(N, JOINS["turned"]), modules.numbers, {}), OPTIMIZERS[kind])
+
+
+@pytest.mark.parametrize("read, said", [(LETTERS + 3, LETTERS), (LETTERS, LETTERS + 3)])
+def test_a_head_of_other_tokens_than_are_read_is_refused(read, said):
+    def build(N):
+        return nn.Sequential(nn.Embedding(read, N), nn.Linear(N, said))
+    with pytest.raises(dmft.InputError, match=f"has {said} numbers .* {read} kinds of tokens"):
+        dmft.torch.import_module(build, modules.letters(), (16, 32))

@@ -272,7 +272,11 @@ class Imported:
         """The network of dmft.torch with the weights of a module that build has made; its buffers
         must be those that build makes, which are constants of the network."""
         module = self.stacked(module)
-        N = self._width(module)
+        N, letters = self._width(module), self.settings.get("data.vocabulary", self.outputs)
+        if letters != self.outputs:
+            raise InputError(f"the output has {self.outputs} numbers for each token, and there are "
+                             f"{letters} kinds of tokens, of each of which a network has one: let "
+                             f"build make as many{self.lines.end}")
         if dict(module.named_buffers()):
             same_buffers(module, self._builds.at(N))
         try:
