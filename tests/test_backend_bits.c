@@ -46,6 +46,22 @@ SAMPLES_TEST(test_shadow_memory_cannot_be_touched) {
     }
 }
 
+/* Of numbers that are counted as of those of a population, K are selected whatever they are: NaN of
+ * either sign before infinity, of equal ones the first. */
+SAMPLES_TEST(test_counted_numbers_are_selected) {
+    static const double numbers[] = {1, NAN, 3, -NAN, 2, INFINITY, -0.0, 5, 0, -INFINITY, 5, 5, 5};
+    static const size_t rank[] = {9, 0, 7, 1, 8, 2, 10, 3, 11, 12, 4, 5, 6};
+    FREED(array_free) struct array x = {0}, mask = {0};
+    ASK(array_init(&x, &backend_counted, LENGTH(numbers), 1, 1, &err));
+    ASK(array_init(&mask, &backend_counted, LENGTH(numbers), 1, 1, &err));
+    memcpy(counted_numbers(array_all(&x)), numbers, sizeof numbers);
+    for (size_t K = 0; K <= LENGTH(numbers); K++) {
+        ASK(backend_counted.top(array_all(&x), K, array_all(&mask), &err));
+        for (size_t i = 0; i < LENGTH(numbers); i++)
+            assert_true(counted_numbers(array_all(&mask))[i] == (rank[i] < K));
+    }
+}
+
 /* Results of all operations on the same random input; *size values, to be freed. */
 static double *results(struct shape shape, size_t *size) {
     random_state = 77;

@@ -3,8 +3,9 @@
  * [rows][K]. What is an average over the sites of a population is a sum over them: their cotangents
  * are derivatives for each of them. The processor's loops serve where they need no padding. */
 #include "kernels/array/cpu.h"
+#include "kernels/array/top.h"
 
-#include <gsl/gsl_sort.h>
+#include <gsl/gsl_sort_ulong.h>
 
 static void counted_combine(struct rows y, double beta, const double *C, struct rows a) {
     size_t sites = y.array->sites;
@@ -43,23 +44,23 @@ static void counted_dots(struct rows a, struct rows b, double *C) {
         counted_averages(b, rows_part(a, k, 1), C + (size_t)k * (size_t)b.count);
 }
 
-/* What is no number is selected, so that the loss is none either and the run ends. */
+/* NaN is among the selected, so that the loss is none either and the run ends. */
 static int counted_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     size_t sites = x.array->sites;
-    FREED(base_free) double *sorted = NULL;
+    FREED(base_free) unsigned long *sorted = NULL;
     TRY(base_alloc(&sorted, sites, sizeof *sorted, err));
     for (int k = 0; k < x.count; k++) {
         const double *in = cpu_at(x, k, 0);
-        double *out = cpu_at(mask, k, 0), least = INFINITY;
+        double *out = cpu_at(mask, k, 0);
         ptrdiff_t left = (ptrdiff_t)K; /* of those that are equal to the K-th largest */
-        memcpy(sorted, in, sites * sizeof *sorted);
-        gsl_sort(sorted, 1, sites);
-        if (K)
-            least = sorted[sites - K];
         for (size_t i = 0; i < sites; i++)
-            left -= !(in[i] <= least);
+            sorted[i] = top_key(in[i]);
+        gsl_sort_ulong(sorted, 1, sites);
+        uint64_t least = K ? sorted[sites - K] : UINT64_MAX;
         for (size_t i = 0; i < sites; i++)
-            out[i] = !(in[i] <= least) || (in[i] == least && left-- > 0);
+            left -= top_key(in[i]) > least;
+        for (size_t i = 0; i < sites; i++)
+            out[i] = top_key(in[i]) > least || (top_key(in[i]) == least && left-- > 0);
     }
     return CODE_OK;
 }
