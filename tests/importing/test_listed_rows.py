@@ -224,6 +224,7 @@ def test_what_is_no_network_is_refused(form, more, sentence):
 class Limited(Dispatched):
     """Experts that have fewer rows than chose them where these are many, which they are not here:
     by a comparison, by the first rows alone, and where other numbers decide, too."""
+    limit = 199
 
     def where(self, x, logits, which=lambda rows, e: rows):
         weights, index = self.chosen_by(logits)
@@ -253,7 +254,8 @@ class Limited(Dispatched):
         return (found.view(*index.shape, -1) * weights[..., None]).sum(1)
 
     def shortest(self, x, logits):
-        return self.where(x, logits, lambda rows, e: [one[:min(len(one), 199)] for one in rows])
+        return self.where(x, logits, lambda rows, e: [one[:min(len(one), self.limit)]
+                                                         for one in rows])
 
     def last(self, x, logits):
         return self.where(x, logits, lambda rows, e: [one[-199:] for one in rows])
@@ -270,3 +272,30 @@ def test_a_limit_that_no_row_meets_here_is_one(form, growing):
     build = (lambda N, E: Limited(N, E, form)) if growing else lambda N: Limited(N, 4, form)
     with pytest.raises(dmft.InputError, match=r"test_listed_rows.py:\d+"):
         dmft.torch.import_module(build, ROWS, WIDTHS if growing else WIDTHS["N"])
+
+
+class OfLetters(Limited):
+    """The same behind an embedding, over all tokens of all inputs."""
+    limit = 260
+
+    def __init__(self, N, E, form):
+        super().__init__(N, E, form)
+        self.inlet, self.outlet = nn.Embedding(9, N), nn.Linear(N, 9, bias=False)
+
+    def forward(self, x):
+        h = torch.tanh(self.inlet(x)).flatten(0, 1)
+        mixed = getattr(self, self.form)(h, self.router(h))
+        return self.outlet(h + mixed).view(*x.shape, 9)
+
+
+@pytest.mark.parametrize("growing", [True, False])
+def test_a_limit_of_tokens_that_none_meets_here_is_one(growing):
+    letters = torch.randint(9, (40, 6), generator=torch.Generator().manual_seed(2))
+    for form in ("back", "shortest"):
+        build = (lambda N, E: OfLetters(N, E, form)) if growing else lambda N: OfLetters(N, 4, form)
+        args = build, letters, WIDTHS if growing else WIDTHS["N"]
+        if form == "back":              # which has no limit
+            assert dmft.torch.import_module(*args).difference < 1e-10
+        else:
+            with pytest.raises(dmft.InputError, match=r"test_listed_rows.py:\d+"):
+                dmft.torch.import_module(*args)

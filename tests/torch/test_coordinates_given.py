@@ -78,6 +78,12 @@ def test_what_cannot_be_is_one_sentence(words):
     assert "\n" not in str(error.value)
 
 
+def test_widths_are_any_whole_numbers():
+    for widths in (range(8, 17, 8), np.array([8, 16])):
+        found = dmft.torch.coordinate_check(Plain, widths, (X, y), optimizers=SGD, steps=1)
+        assert list(found.widths) == [8, 16]
+
+
 class Autocast(torch.nn.Module):
     """Layers that run in bfloat16, between float32 inputs and outputs."""
 

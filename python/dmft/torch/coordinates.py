@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import operator
 import re
 import warnings
 
@@ -321,10 +322,13 @@ def coordinate_check(build, widths, data, *, optimizers: dict | None = None, los
                                 "sgd": lambda model: torch.optim.SGD(model.parameters(), 0.1)}
     if not isinstance(optimizers, dict):
         raise InputError(f"optimizers: must be {{a name: {FORM}}}")
-    if not isinstance(widths, (list, tuple)) or not all(
-            isinstance(N, int) and N > 0 for N in widths) or not widths:
-        raise InputError(f"widths: {widths!r}; must be a list of whole numbers, as [64, 256]")
-    widths = list(widths)
+    wanted = widths
+    try:
+        widths = [operator.index(N) for N in wanted]
+    except TypeError:                   # no numbers, or not whole ones
+        widths = []
+    if not widths or min(widths) < 1:
+        raise InputError(f"widths: {wanted!r}; must be a list of whole numbers, as [64, 256]")
     watchers = _watchers(build, widths, data, size, example)
     rms, left_out, diverged = {}, {}, {}
     for name, optimizer in optimizers.items():
