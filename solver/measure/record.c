@@ -87,8 +87,12 @@ int record_add(struct record *record, struct series series, struct err *err) {
     series.shape[0] = (size_t)(series.times ? times->list.count : record->T);
     if (record_find(record, series.name))
         return err_set(err, CODE_INPUT, "two results of this network are called %s", series.name);
-    TRY(base_grow(&added, &record->series, &record->count, sizeof *added, err));
     TRY(make_values(record, &series, err));
+    int code = base_grow(&added, &record->series, &record->count, sizeof *added, err);
+    if (code) {
+        free(series.values);
+        return code;
+    }
     *added = series;
     if (record->fillers)
         record->filler[record->fillers - 1].count++;
