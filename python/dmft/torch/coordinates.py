@@ -16,7 +16,7 @@ from dmft.errors import InputError, NoteWarning
 from dmft.power import slope
 from dmft.torch.inputs import Data
 from dmft.torch.several import FORM, call_for_optimizer, several
-from dmft.torch.strangers import HALF, TAKES, built, called
+from dmft.torch.strangers import HALF, TAKES, built, called, refuse_no_function
 from dmft.torch.watching import (Watched, first_tensor, mean_square, outputs, run_model,
                                  same_tokens)
 
@@ -210,9 +210,7 @@ def _watchers(build, widths, data: Data, size: str, example) -> list:
         from dmft.torch import import_module
         build = import_module(build, example)
     if not hasattr(build, "as_trained"):
-        if not callable(build) or isinstance(build, torch.nn.Module):
-            raise InputError(f"build is a {type(build).__name__}; it must be a function of the "
-                             "width that makes the module")
+        refuse_no_function(build)
         return [_ByModule(build, N) for N in widths]
     from dmft.torch.importing.coordinates import ByTensor
     if not torch.is_tensor(data.X):

@@ -61,13 +61,24 @@ def said_of(error: Exception, mend: str = TAKES) -> str:
         f" ({line_of(lines[-1].filename, lines[-1].lineno)})" if lines else "")
 
 
+def refuse_no_function(build) -> None:
+    """Refuses what a user gives as `build` if it makes no modules."""
+    if not callable(build) or isinstance(build, torch.nn.Module):
+        raise InputError(f"build is a {type(build).__name__}; it must be a function of the width "
+                         "that makes the module")
+
+
+def as_module(made, N) -> torch.nn.Module:
+    """What a user's build(N) has made, if that is a module. N: the sizes, for the sentence."""
+    if not isinstance(made, torch.nn.Module):
+        raise InputError(f"build({N}) gives a {type(made).__name__}, which is no torch.nn.Module; "
+                         "let it return the module")
+    return made
+
+
 def built(build, N: int) -> torch.nn.Module:
     """The module that somebody's function makes."""
-    model = called(f"build({N})", "give other widths", build, N)
-    if not isinstance(model, torch.nn.Module):
-        raise InputError(f"build({N}) gives a {type(model).__name__}, which is no torch.nn.Module; "
-                         "let it return the module")
-    return model
+    return as_module(called(f"build({N})", "give other widths", build, N), N)
 
 
 def called(what: str, mend: str, function, *given):

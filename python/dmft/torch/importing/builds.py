@@ -9,7 +9,7 @@ from dmft.torch.importing.experts import lists_of, stacked
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.record import InDouble, doubles
 from dmft.torch.plan_sizes import pattern_of
-from dmft.torch.strangers import place_of, said_of
+from dmft.torch.strangers import as_module, place_of, refuse_no_function, said_of
 
 MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
 
@@ -24,9 +24,7 @@ class Builds:
         self.build, self.ignored = build, tuple(ignored)
         self.lists: set[str] = set()
         self.halves: list[str] = []     # lines of build that ask for half precision
-        if not callable(build) or isinstance(build, torch.nn.Module):
-            raise InputError(f"build is a {type(build).__name__}; it must be a function of the "
-                             "width that makes the module")
+        refuse_no_function(build)
         self.sizes = dict(widths) if isinstance(widths, dict) else {"N": widths}
         for name, values in self.sizes.items():
             if not isinstance(values, (list, tuple)) or len(values) != 2 \
@@ -69,10 +67,7 @@ class Builds:
         except Exception as error:      # of a stranger's code
             why = said_of(error, "give other widths=")
             raise InputError(f"build({N}) failed: {why}") from error
-        if not isinstance(module, torch.nn.Module):
-            raise InputError(f"build({N}) gives a {type(module).__name__}, which is no "
-                             "torch.nn.Module; let it return the module")
-        _refuse_lazy(module)
+        _refuse_lazy(as_module(module, N))
         module = module.double().train()
         if not as_read:
             return module
