@@ -24,8 +24,7 @@ CHOICE(integrator, euler, "gradient flow in fixed steps of order 1", "dt substep
        .stages = 1, .advance = gd_advance);
 
 /* x -> (1 - decay - rate curvature) x */
-static double edge(const struct training *training, double decay) {
-    (void)training;
+static double edge(const struct training *training UNUSED, double decay) {
     return 2 - decay;
 }
 

@@ -1,31 +1,27 @@
 /* Schedules of the learning rate. */
 #include "integrators/schedule.h"
 
-static double constant(const struct training *training, double past, double left) {
-    (void)training, (void)past, (void)left;
+static double constant(const struct training *training UNUSED, double past UNUSED,
+                       double left UNUSED) {
     return 1;
 }
 
-static double linear(const struct training *training, double past, double left) {
+static double linear(const struct training *training, double past UNUSED, double left) {
     double end = training->schedule.end;
-    (void)past;
     return end + (1 - end) * left;
 }
 
-static double cosine(const struct training *training, double past, double left) {
+static double cosine(const struct training *training, double past UNUSED, double left) {
     double end = training->schedule.end;
-    (void)past;
     return end + (1 - end) * (1 - cos(acos(-1) * left)) / 2;
 }
 
-static double polynomial(const struct training *training, double past, double left) {
+static double polynomial(const struct training *training, double past UNUSED, double left) {
     double end = training->schedule.end;
-    (void)past;
     return end + (1 - end) * pow(left, training->schedule.power);
 }
 
-static double power(const struct training *training, double past, double left) {
-    (void)left;
+static double power(const struct training *training, double past, double left UNUSED) {
     return pow(1 + past / training->schedule.t0, -training->schedule.power);
 }
 

@@ -17,10 +17,9 @@ static volatile sig_atomic_t stop; /* set by the handler */
 
 /* The first Ctrl-C ends the run in order. One that comes more than a second later ends it at once;
  * within that second it is the same request (timeout(1) signals the process and then its group). */
-static void on_signal(int number) {
+static void on_signal(int number UNUSED) {
     static struct timespec first;
     struct timespec now;
-    (void)number;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (!stop)
         first = now;

@@ -12,14 +12,11 @@ static int missing_cuda(struct err *err) {
                    "backend = cuda is not compiled into this program; build it with make CUDA=1");
 }
 
-static int missing_open(double *bytes, struct err *err) {
-    (void)bytes;
+static int missing_open(double *bytes UNUSED, struct err *err) {
     return missing_cuda(err);
 }
 
-static int missing_alloc(struct array *array, int capacity, struct err *err) {
-    (void)array;
-    (void)capacity;
+static int missing_alloc(struct array *array UNUSED, int capacity UNUSED, struct err *err) {
     return missing_cuda(err);
 }
 

@@ -20,8 +20,7 @@ double *cpu_scratch(bool over_ranks, size_t count) {
     return memory;
 }
 
-int cpu_memory_open(double *bytes, struct err *err) {
-    (void)err;
+int cpu_memory_open(double *bytes, struct err *err UNUSED) {
     *bytes = HUGE_VAL;
     return CODE_OK;
 }

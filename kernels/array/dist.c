@@ -1,6 +1,7 @@
 /* Ranks, by MPI or alone. Errors of MPI end the job with its own message (MPI_ERRORS_ARE_FATAL). */
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/array/dist.h"
+#include "kernels/base/base.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,8 +118,7 @@ int dist_lowest(int mine, int *rank) {
 
 #else
 
-void dist_start(int *argc, char ***argv) {
-    (void)argc, (void)argv;
+void dist_start(int *argc UNUSED, char ***argv UNUSED) {
 }
 
 void dist_end(int code) {
@@ -147,20 +147,16 @@ int dist_job_without_mpi(void) {
     return most;
 }
 
-void dist_broadcast(void *bytes, size_t size, int root) {
-    (void)bytes, (void)size, (void)root;
+void dist_broadcast(void *bytes UNUSED, size_t size UNUSED, int root UNUSED) {
 }
 
-void dist_collect(double *values, const size_t *first) {
-    (void)values, (void)first;
+void dist_collect(double *values UNUSED, const size_t *first UNUSED) {
 }
 
-void dist_sum(size_t *counts, int n) {
-    (void)counts, (void)n;
+void dist_sum(size_t *counts UNUSED, int n UNUSED) {
 }
 
-void dist_largest(uint64_t *values, int n) {
-    (void)values, (void)n;
+void dist_largest(uint64_t *values UNUSED, int n UNUSED) {
 }
 
 void dist_traffic(double *exchanges, double *bytes) {

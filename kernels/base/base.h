@@ -16,6 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Behind a parameter that the signature of a table of functions has, and this function does not
+ * ask. */
+#define UNUSED __attribute__((unused))
+
 #ifdef __CUDACC__ /* what kernels call is compiled for the device, too */
 #define ON_DEVICE __host__ __device__
 #else

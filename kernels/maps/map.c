@@ -85,10 +85,9 @@ int map_archive(struct map *map, struct rows x, struct archive *archive, struct 
     return map_response_archive(map, archive, err);
 }
 
-int map_start(const struct map *map, int use, bool forward, struct rows in, struct rows out,
+int map_start(const struct map *map, int use UNUSED, bool forward, struct rows in, struct rows out,
               struct err *err) {
     struct map *start = map->start;
-    (void)use;
     return (forward ? start->kind->forward : start->kind->backward)(start, in, out, err);
 }
 

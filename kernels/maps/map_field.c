@@ -329,11 +329,10 @@ static int field_backward(struct map *map, struct rows y, struct rows out, struc
 }
 
 /* From the kernels of the first pass, which those with probes must not move. */
-static void field_products(const struct map *map, struct rows y, double *X, double *Y) {
+static void field_products(const struct map *map, struct rows y UNUSED, double *X, double *Y) {
     const struct field *field = field_of(map);
     int t = field->terms.now;
     double *out[] = {X, Y};
-    (void)y;
     for (int i = 0; i < 2; i++)
         for (int count = field->side[i].count, mu = 0; mu < count; mu++)
             memcpy(out[i] + mu * count, twotime_row(&field->measured.K[i], t, mu) + t * count,

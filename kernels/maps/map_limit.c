@@ -269,14 +269,13 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
 }
 
 /* The normals in Z alone, and the other direction's as in a pass. */
-static int limit_initial(const struct map *map, int use, bool forward, struct rows in,
+static int limit_initial(const struct map *map, int use, bool forward, struct rows in UNUSED,
                          struct rows out, struct err *err) {
     const struct backend *backend = out.array->backend;
     const struct limit_state *limit = limit_of(map);
     const struct array *own = forward ? &limit->normals : &limit->q;
     int rank = limit->normals.rows, met = forward ? limit->e_count : limit->p.rows;
     size_t first = (size_t)use * (size_t)out.count, count = (size_t)out.count * (size_t)rank;
-    (void)in;
     SCRATCH(double, C, count);
     for (size_t i = 0; i < count; i++)
         C[i] =

@@ -12,8 +12,7 @@ static double mse(int C, const double *f, const double *y, double *Delta) {
     return l;
 }
 
-static void mse_curvature(int C, const double *f, const double *y, double *H) {
-    (void)f, (void)y;
+static void mse_curvature(int C, const double *f UNUSED, const double *y UNUSED, double *H) {
     for (int k = 0; k < C * C; k++)
         H[k] = k % (C + 1) == 0;
 }
@@ -45,9 +44,8 @@ static CHOICE(loss, huber,
               .targets = LOSS_TARGETS_NUMBERS, .value = huber, .curvature = huber_curvature);
 
 /* The exponential is of a number that is not positive, so it never overflows. */
-static double logistic(int C, const double *f, const double *y, double *Delta) {
+static double logistic(int C UNUSED, const double *f, const double *y, double *Delta) {
     double margin = *y * *f;
-    (void)C;
     *Delta = *y / (1 + exp(margin));
     return margin > 0 ? log1p(exp(-margin)) : log1p(exp(margin)) - margin;
 }
@@ -63,16 +61,15 @@ CHOICE(loss, logistic, "l = log(1 + exp(-y f)), for one output and labels +1 or 
        .targets = LOSS_TARGETS_SIGNS, .value = logistic, .curvature = logistic_curvature);
 
 /* At y f = 1, where there is no derivative, the gradient is that of the flat side. */
-static double hinge(int C, const double *f, const double *y, double *Delta) {
+static double hinge(int C UNUSED, const double *f, const double *y, double *Delta) {
     double margin = *y * *f;
     bool right = margin >= 1; /* fmax(0, 1 - margin) would be 0 of NaN */
-    (void)C;
     *Delta = right ? 0 : *y;
     return right ? 0 : 1 - margin;
 }
 
-static void hinge_curvature(int C, const double *f, const double *y, double *H) {
-    (void)C, (void)f, (void)y;
+static void hinge_curvature(int C UNUSED, const double *f UNUSED, const double *y UNUSED,
+                            double *H) {
     *H = 0;
 }
 

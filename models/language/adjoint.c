@@ -133,8 +133,7 @@ struct value adjoint_like(struct program *p, const struct operation *op, struct 
     return append_part(p, node);
 }
 
-struct value adjoint_same(struct program *p, int v, int k, struct value g) {
-    (void)p, (void)v, (void)k;
+struct value adjoint_same(struct program *p UNUSED, int v UNUSED, int k UNUSED, struct value g) {
     return g;
 }
 

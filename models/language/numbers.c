@@ -157,8 +157,8 @@ static struct value log_sum_exp_adjoint(struct program *p, int v, int k, struct 
     return adjoint_like(p, &operation_scale, g, share, x.at);
 }
 
-void operation_gives_one(struct program *p, struct node *node, struct population *on) {
-    (void)p, (void)on;
+void operation_gives_one(struct program *p UNUSED, struct node *node,
+                         struct population *on UNUSED) {
     node->K = 1;
 }
 

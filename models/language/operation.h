@@ -43,14 +43,12 @@ struct value program_rule(struct program *p, const struct operation *op, struct 
 void operation_gives_one(struct program *p, struct node *node, struct population *on);
 
 /* For operations that jump at any value. */
-static inline bool operation_always(const struct program *p, int node) {
-    (void)p, (void)node;
+static inline bool operation_always(const struct program *p UNUSED, int node UNUSED) {
     return true;
 }
 
 /* For those that leave 0 as it is, whatever they are given. */
-static inline bool operation_always_keeps_zero(const struct node *v) {
-    (void)v;
+static inline bool operation_always_keeps_zero(const struct node *v UNUSED) {
     return true;
 }
 

@@ -18,9 +18,8 @@ static void fn_forward(struct net *net, struct node *v) {
                              argument(net, v, 0)->value, v->value, slope);
 }
 
-static struct value fn_adjoint(struct program *p, int v, int k, struct value g) {
+static struct value fn_adjoint(struct program *p, int v, int k UNUSED, struct value g) {
     struct value part = adjoint_append(p, &operation_multiply, adjoint_slope(p, v), g, v);
-    (void)k;
     return p->node[v].constant.factor == 1 ? part
                                            : adjoint_times(p, p->node[v].constant.factor, part);
 }
@@ -66,8 +65,7 @@ static void times_late(struct net *net, struct node *v) {
     numbers_late(net, v, 1, v->constant.factor);
 }
 
-static struct value times_adjoint(struct program *p, int v, int k, struct value g) {
-    (void)k;
+static struct value times_adjoint(struct program *p, int v, int k UNUSED, struct value g) {
     return adjoint_times(p, p->node[v].constant.factor, g);
 }
 
@@ -198,9 +196,8 @@ static int ones_prepare(struct net *net, struct node *v, struct err *err) {
     return net_rows(net, v->on, 1, &v->value, err);
 }
 
-static void ones_forward(struct net *net, struct node *v) {
+static void ones_forward(struct net *net UNUSED, struct node *v) {
     const double one = 1;
-    (void)net;
     rows_zero(v->value);
     ops(v->value)->pointwise(FN_LINEAR, NULL, &one, v->value, v->value, (struct rows){0});
 }
@@ -229,8 +226,7 @@ static void noise_forward(struct net *net, struct node *v) {
 }
 
 /* Its number among the noises of numbers, which networks of all widths have in one order. */
-static void noise_shape(struct program *p, struct node *node, struct population *on) {
-    (void)on;
+static void noise_shape(struct program *p, struct node *node, struct population *on UNUSED) {
     for (int i = 0; i < p->nodes - 1; i++)
         node->constant.first += p->node[i].op == node->op && !p->node[i].on;
 }

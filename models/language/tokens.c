@@ -218,8 +218,7 @@ static struct value lag_adjoint(struct program *p, int v, int k, struct value g)
     return out;
 }
 
-static void lag_shape(struct program *p, struct node *node, struct population *on) {
-    (void)on;
+static void lag_shape(struct program *p, struct node *node, struct population *on UNUSED) {
     of_places(p, "a lag", (struct value){node->argument[0]});
 }
 

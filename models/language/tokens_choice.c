@@ -75,10 +75,9 @@ static void choice_forward(struct net *net, struct node *v) {
     }
 }
 
-static void choice_shape(struct program *p, struct node *node, struct population *on) {
+static void choice_shape(struct program *p, struct node *node, struct population *on UNUSED) {
     struct value x = {node->argument[0]};
     int C = (int)node->constant.top;
-    (void)on;
     if (!of_places(p, node->op->name, x))
         return;
     if (C < 1 || C > node_of(p, x)->per)

@@ -61,8 +61,7 @@ static void look_up(lua_State *L, int level) {
     lua_error(L);
 }
 
-static void tick(lua_State *L, lua_Debug *at) {
-    (void)at;
+static void tick(lua_State *L, lua_Debug *at UNUSED) {
     script_of(L)->instructions += SCRIPT_TICK;
     look_up(L, 0);
 }

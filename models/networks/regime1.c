@@ -21,9 +21,8 @@ static const struct param_row regime1_rows[] = {
     {0},
 };
 
-static const char *regime1_check(const struct network *network, int N, int expert_sites,
+static const char *regime1_check(const struct network *network, int N, int expert_sites UNUSED,
                                  const char **key) {
-    (void)expert_sites;
     *key = "experts";
     if (network->experts.count < 1 ||
         network->experts.count + network->experts.shared > EXPERTS_MOST)

@@ -58,9 +58,9 @@ static void close_source(struct source *source) {
         H5Idec_ref(source->opened[--source->count]);
 }
 
-static herr_t refuse_link(const char *file, const char *group, const char *other_file,
-                          const char *object, unsigned *flags, hid_t plist, void *outside) {
-    (void)file, (void)group, (void)other_file, (void)object, (void)flags, (void)plist;
+static herr_t refuse_link(const char *file UNUSED, const char *group UNUSED,
+                          const char *other_file UNUSED, const char *object UNUSED,
+                          unsigned *flags UNUSED, hid_t plist UNUSED, void *outside) {
     *(bool *)outside = true;
     return -1;
 }

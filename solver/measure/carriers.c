@@ -48,9 +48,8 @@ static int ask(const struct measuring *m, struct err *err) {
     return CODE_OK;
 }
 
-static int fill(const struct measuring *m, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     const double *room = m->room;
-    (void)err;
     *out[0] = INFINITY;
     for (int k = 0; k < m->net->kernels.count; k++) {
         struct rows x = m->net->kernels.item[k].rows;

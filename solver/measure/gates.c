@@ -28,11 +28,10 @@ static int ask(const struct measuring *m, struct err *err) {
 
 /* Between whole numbers of experts the share of the top 1 % is that of the smaller number, and of
  * the next expert a part. */
-static int fill(const struct measuring *m, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     int P = m->net->gates.rows.count;
     size_t experts = m->net->gates.rows.array->sites;
     double part = (double)(experts % 100) / 100;
-    (void)err;
     for (int mu = 0; mu < P; mu++) {
         const double *of = m->room + mu;
         double mean = of[MEAN * P], whole = of[WHOLE * P];

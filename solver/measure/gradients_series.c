@@ -6,12 +6,11 @@
 enum { DIAGONAL, EQUAL, FORMS };
 
 /* item: the kernel; slots: both forms of each term. */
-static int fill_kernels(const struct measuring *m, double *const *out, struct err *err) {
+static int fill_kernels(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     const struct gradients *g = &m->observer->gradients;
     const struct kernel *kernel = &m->net->kernels.item[m->item];
     size_t rows = m->net->output.loss_in_cotangent ? (size_t)kernel->rows.count
                                                    : (size_t)m->net->setup.data.P;
-    (void)err;
     for (int term = 0; term < g->terms; term++) {
         const double *K = g->kernel[m->item] + (size_t)term * rows * rows;
         double *diagonal = out[term * FORMS + DIAGONAL], *equal = out[term * FORMS + EQUAL];
@@ -57,11 +56,10 @@ static int declare_kernels(const struct declaring *d, struct err *err) {
 
 /* --- cotangents of numbers ------------------------------------------------------------------- */
 
-static int fill_numbers(const struct measuring *m, double *const *out, struct err *err) {
+static int fill_numbers(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     const struct gradients *g = &m->observer->gradients;
     const struct numbers *numbers = &m->net->numbers.item[m->item];
     size_t count = gradients_numbers(numbers);
-    (void)err;
     for (int term = 0; term < g->terms; term++)
         if (out[term])
             memcpy(out[term], g->number[m->item] + (size_t)term * count, count * sizeof *out[term]);
@@ -91,10 +89,9 @@ static int count_pairs(int n) {
     return n * (n + 1) / 2;
 }
 
-static int fill_products(const struct measuring *m, double *const *out, struct err *err) {
+static int fill_products(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     const struct gradients *g = &m->observer->gradients;
     int n = g->terms - 1;
-    (void)err;
     for (int i = 0; i <= m->net->parameters.count; i++) {
         const double *x = g->product + i * n * n;
         for (int k = 0; k < n; k++)

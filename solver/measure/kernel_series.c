@@ -39,9 +39,8 @@ static int fill_full(const struct measuring *m, double *const *out, struct err *
 
 enum { DIAGONAL, EQUAL };
 
-static int ask_one_time(const struct measuring *m, struct err *err) {
+static int ask_one_time(const struct measuring *m, struct err *err UNUSED) {
     struct rows now = m->net->kernels.item[m->item].rows;
-    (void)err;
     m->net->setup.backend->averages(now, now, m->room);
     if (m->config->output.kernels == KERNELS_EQUAL)
         m->net->setup.backend->dots(now, now, m->room + now.count);
@@ -185,10 +184,9 @@ void kernel_history_free(struct kernel_history *history) {
 
 /* --- numbers of the network ------------------------------------------------------------------ */
 
-static int fill_numbers(const struct measuring *m, double *const *out, struct err *err) {
+static int fill_numbers(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     const struct numbers *numbers = &m->net->numbers.item[m->item];
     size_t count = gradients_numbers(numbers);
-    (void)err;
     memcpy(out[0], numbers->values, count * sizeof *out[0]);
     return CODE_OK;
 }

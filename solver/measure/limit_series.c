@@ -2,8 +2,7 @@
  * norm of the gradient that clipping goes by, and the error of fixed steps. */
 #include "solver/measure/instrument.h"
 
-static int fill_fallback(const struct measuring *m, double *const *out, struct err *err) {
-    (void)err;
+static int fill_fallback(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     *out[0] = *out[1] = 0;
     for (int i = 0; i < m->net->populations.count; i++) {
         const struct population *population = m->net->populations.item[i];
@@ -13,8 +12,7 @@ static int fill_fallback(const struct measuring *m, double *const *out, struct e
     return CODE_OK;
 }
 
-static int fill_rank(const struct measuring *m, double *const *out, struct err *err) {
-    (void)err;
+static int fill_rank(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     for (int i = 0; i < 2 * m->net->maps.count; i++)
         out[0][i] = map_rank(m->net->maps.item[i / 2], i % 2 == 0);
     return CODE_OK;
@@ -66,8 +64,7 @@ int limit_series_declare_norm(const struct declaring *d, struct err *err) {
                                   "<g_mu g_nu><x_mu x_nu>)^1/2");
 }
 
-static int fill_steps(const struct measuring *m, double *const *out, struct err *err) {
-    (void)err;
+static int fill_steps(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     *out[0] = m->net->place.step_error;
     return CODE_OK;
 }

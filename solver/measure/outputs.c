@@ -10,16 +10,14 @@ static bool has_mean_loss(const struct declaring *d) {
 
 /* --- loss and f ------------------------------------------------------------------------------ */
 
-static int fill_loss(const struct measuring *m, double *const *out, struct err *err) {
-    (void)err;
+static int fill_loss(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     *out[0] = m->net->output.loss;
     if (out[1])
         *out[1] = m->net->output.loss / M_LN2;
     return CODE_OK;
 }
 
-static int fill_f(const struct measuring *m, double *const *out, struct err *err) {
-    (void)err;
+static int fill_f(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     memcpy(out[0], m->net->output.f,
            (size_t)(m->net->batch.output_rows * m->net->setup.data.C) * sizeof *out[0]);
     return CODE_OK;
@@ -174,9 +172,8 @@ static void put_scores(const struct score *score, double *const *out) {
             *out[k] = sum[k] / score->asked;
 }
 
-static int fill_scores(const struct measuring *m, double *const *out, struct err *err) {
+static int fill_scores(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     const struct net *net = m->net;
-    (void)err;
     if (out[ACCURACY]) {
         struct score score =
             score_of(m, net, net->batch.index, 0, net->setup.data.P, net->output.f);

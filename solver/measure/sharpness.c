@@ -125,9 +125,8 @@ static int find_products(const struct sharpness_source *source, int i, double *K
     return CODE_OK;
 }
 
-static struct gradient own(const void *context, int i, int o) {
+static struct gradient own(const void *context, int i, int o UNUSED) {
     const struct net *net = context;
-    (void)o;
     return (struct gradient){net->parameters.item[i].y, net->parameters.item[i].A};
 }
 
@@ -274,10 +273,9 @@ static int slot_of(const struct net *net, bool adam, int block) {
     return NUMBERS + (adam ? 1 + net->parameters.count : 0) + 1 + block;
 }
 
-static int fill(const struct measuring *m, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     const struct sharpness *s = &m->observer->sharpness;
     const double values[NUMBERS] = {s->edge, s->noise, s->square, s->scale, s->greedy};
-    (void)err;
     for (int k = 0; k < NUMBERS; k++)
         if (out[k])
             *out[k] = values[k];

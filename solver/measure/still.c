@@ -82,10 +82,9 @@ static bool has_moved(const double *before, int parameter) {
     return before && before[parameter] == STILL_MOVES;
 }
 
-static int ask(const struct measuring *m, struct err *err) {
+static int ask(const struct measuring *m, struct err *err UNUSED) {
     double *room = m->room;
     const double *before = row_before(m);
-    (void)err;
     for (int i = 0; i < m->net->parameters.count; i++) {
         struct rows rows[ROWS] = {0};
         if (!has_moved(before, i))
@@ -96,9 +95,8 @@ static int ask(const struct measuring *m, struct err *err) {
     return CODE_OK;
 }
 
-static int fill(const struct measuring *m, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     const double *room = m->room, *before = m->t ? out[0] - m->net->parameters.count : NULL;
-    (void)err;
     for (int i = 0; i < m->net->parameters.count; i++) {
         const struct parameter *p = &m->net->parameters.item[i];
         struct rows rows[ROWS] = {0};

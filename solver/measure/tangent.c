@@ -23,9 +23,8 @@ static int slot_of(const struct net *net, int term, int block) {
     return term * (1 + net->parameters.count) + 1 + block;
 }
 
-static int fill(const struct measuring *m, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err UNUSED) {
     const struct gradients *g = &m->observer->gradients;
-    (void)err;
     for (int term = 0; term < g->terms; term++)
         for (int i = -1; i < m->net->parameters.count; i++)
             if (out[slot_of(m->net, term, i)])
