@@ -5,7 +5,7 @@
 #include "solver/data/corpus.h"
 #include "solver/data/normals.h"
 #include "solver/data/tokens.h"
-#include "solver/run/costs.h"
+#include "solver/run/parts.h"
 #include "solver/study/compare.h"
 #include "tests/support/counted.h"
 

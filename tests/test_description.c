@@ -1,6 +1,6 @@
 /* What networks are, as text, where memory is short: some allocations of the JSON
  * library fail in turn, and all of the last ones, which write the text. */
-#include "solver/run/description.h"
+#include "solver/run/parts.h"
 #include "tests/support/support.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  * come, and a last pass that fails. */
 #include "tests/support/support.h"
 #include "kernels/maps/field.h"
-#include "solver/run/iteration.h"
+#include "solver/run/parts.h"
 
 struct ends {
     int end; /* first sweep that changed nothing but round-off; -1: none yet */

@@ -2,7 +2,7 @@
  * what a series is does not follow from how it is called. */
 #include "tests/support/support.h"
 #include "solver/measure/observe.h"
-#include "solver/run/iteration.h"
+#include "solver/run/parts.h"
 
 /* Declares the record of a network of width 16 that shows the mean of h under this name. */
 static int declare_result(const char *name, const char *const *overrides, struct series *shown,

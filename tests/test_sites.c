@@ -1,6 +1,6 @@
 /* [solver] sites = auto: a limit that outgrows its sites begins again with twice as many, and is
  * then the limit that has this number from the start. */
-#include "solver/run/sites.h"
+#include "solver/run/parts.h"
 #include "tests/support/support.h"
 
 /* Three hidden layers of relu, whose bases grow by 64 an evaluation, which 300 sites cannot hold

@@ -1,4 +1,4 @@
-#include "solver/run/costs.h"
+#include "solver/run/parts.h"
 #include "kernels/array/profile.h"
 
 #include <cblas.h>

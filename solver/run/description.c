@@ -1,4 +1,4 @@
-#include "solver/run/description.h"
+#include "solver/run/parts.h"
 #include "models/engine/describe.h"
 #include "solver/files/provenance.h"
 #include "solver/settings/row.h"

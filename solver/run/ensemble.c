@@ -6,8 +6,7 @@
 #include "integrators/batch.h"
 #include "kernels/array/dist.h"
 #include "kernels/array/profile.h"
-#include "solver/run/exchange.h"
-#include "solver/run/iteration.h"
+#include "solver/run/parts.h"
 #include "solver/run/states.h"
 
 enum { ALL_RANKS = -1 };

@@ -1,9 +1,7 @@
 #define _DEFAULT_SOURCE
-#include "solver/run/estimate.h"
+#include "solver/run/parts.h"
 #include "kernels/array/dist.h"
 #include "solver/run/ensemble.h"
-#include "solver/run/memory.h"
-#include "solver/run/sites.h"
 
 #include <dirent.h>
 #include <time.h>

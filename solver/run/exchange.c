@@ -1,5 +1,5 @@
 /* Ranks tell each other: parameters as the text of an ini, all else as it is in memory. */
-#include "solver/run/exchange.h"
+#include "solver/run/parts.h"
 #include "kernels/array/dist.h"
 
 #include <limits.h>

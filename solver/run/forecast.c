@@ -1,4 +1,4 @@
-#include "solver/run/forecast.h"
+#include "solver/run/parts.h"
 #include "integrators/batch.h"
 #include "integrators/schedule.h"
 #include "kernels/base/text.h"

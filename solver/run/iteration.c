@@ -1,4 +1,4 @@
-#include "solver/run/iteration.h"
+#include "solver/run/parts.h"
 
 int iteration_declare(struct record *iterations, const struct config *config,
                       const struct net_setup *setup, int runs, struct err *err) {

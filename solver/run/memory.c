@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* getrusage */
-#include "solver/run/memory.h"
+#include "solver/run/parts.h"
 #include "integrators/batch.h"
 #include "kernels/base/text.h"
 #include "solver/measure/carriers.h"

@@ -1,5 +1,5 @@
 #include "solver/run/ensemble.h"
-#include "solver/run/recheck.h"
+#include "solver/run/parts.h"
 
 static struct run finer_of(const struct run *run) {
     struct run finer = *run;

@@ -2,15 +2,10 @@
  * that ends; then all ranks exchange what they have, and the failure of the lowest run, if any, is
  * that of all. Rank 0, the only one with an open file, writes. */
 #include "solver/run/ensemble.h"
-#include "solver/run/recheck.h"
+#include "solver/run/parts.h"
 #include "integrators/batch.h"
 #include "kernels/array/dist.h"
 #include "solver/files/provenance.h"
-#include "solver/run/description.h"
-#include "solver/run/exchange.h"
-#include "solver/run/forecast.h"
-#include "solver/run/memory.h"
-#include "solver/run/sites.h"
 #include "solver/run/states.h"
 #include "solver/settings/names.h"
 #include "kernels/base/text.h"

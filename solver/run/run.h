@@ -22,7 +22,7 @@ struct run_states {
 
 struct run_results {
     struct record limit, iterations; /* iterations: of a fixed-point iteration */
-    struct record finer, half[2];    /* the limit again, if asked for (recheck.h) */
+    struct record finer, half[2];    /* the limit again, if asked for (recheck.c) */
     struct record reference[INT_LIST_MAX];
 };
 

@@ -1,9 +1,6 @@
-#include "solver/run/sites.h"
+#include "solver/run/parts.h"
 #include "kernels/array/dist.h"
 #include "kernels/base/text.h"
-#include "solver/run/forecast.h"
-#include "solver/run/memory.h"
-#include "solver/run/recheck.h"
 
 enum { KINDS = 3, NUMBERS = 80 };
 static const char *const kind[KINDS] = {"sites", "expert_sites", "unit_sites"};

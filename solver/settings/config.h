@@ -41,7 +41,7 @@ enum limit_draws { LIMIT_DRAWS_NORMAL, LIMIT_DRAWS_SOBOL };
 struct solver_settings {
     int method, sites, expert_sites, unit_sites, replicates, backend, threads, check_tolerance,
         halves, draws;
-    bool grow; /* sites = auto: they may become more (solver/run/sites.h) */
+    bool grow; /* sites = auto: they may become more (solver/run/sites.c) */
     uint64_t seed;
     double tolerance, max_memory;
     struct fixed_point_settings fixed_point;

@@ -1,6 +1,6 @@
 #include "solver/study/units_check.h"
 #include "solver/files/provenance.h"
-#include "solver/run/sites.h"
+#include "solver/run/parts.h"
 #include "solver/settings/row.h"
 
 const char *units_text(const json_t *text) {

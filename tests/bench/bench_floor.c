@@ -1,8 +1,7 @@
 /* make bench, third part: how far from the floor. Products of a basis of rank K with P rows, as
  * fractions of the rates of dgemm and triad (a device: of a copy) in this run; then whole runs, in
  * wall time on all threads, each the best of five. The argument is a backend; else cpu. */
-#include "solver/run/costs.h"
-#include "solver/run/run.h"
+#include "solver/run/parts.h"
 
 #include <omp.h>
 
