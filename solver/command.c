@@ -1,6 +1,5 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
-#include "kernels/base/text.h"
 #include "kernels/array/dist.h"
 #include "solver/files/result.h"
 #include "solver/run/states.h"

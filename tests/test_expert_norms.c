@@ -3,7 +3,7 @@
  * has. */
 #include "tests/support/expert_cases.h"
 #include "models/engine/node.h"
-#include "solver/measure/expert_norms.h"
+#include "solver/measure/instrument.h"
 
 /* Matrices of a network as they are used, before and after. */
 struct matrices {

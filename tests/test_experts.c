@@ -3,7 +3,7 @@
  * test_experts_runs. */
 #include "tests/support/expert_cases.h"
 #include "models/engine/node.h"
-#include "solver/measure/specialisation.h"
+#include "solver/measure/instrument.h"
 
 /* The values at this place of all series of an instrument. */
 static void measure(instrument *declare, const struct run *run, const struct net *net,

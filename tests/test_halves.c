@@ -1,7 +1,7 @@
 /* Replicates in two halves of their sites, which removes the bias of order 1/sites. */
 #include "tests/support/support.h"
 #include "kernels/array/functions.h"
-#include "solver/measure/mean_loss.h"
+#include "solver/measure/instrument.h"
 
 static void march(struct run *run, const char *file, const char *const *overrides) {
     support_run(run, file, overrides);

@@ -6,7 +6,7 @@
 #include "tests/support/support.h"
 #include "kernels/base/text.h"
 #include "models/engine/node.h"
-#include "solver/measure/response.h"
+#include "solver/measure/instrument.h"
 #include "solver/measure/observe.h"
 
 #include <hdf5.h>

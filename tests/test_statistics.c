@@ -2,7 +2,7 @@
  * sites a limit is sampled by. */
 #include "tests/support/support.h"
 #include "kernels/draws/rng.h"
-#include "solver/measure/mean_loss.h"
+#include "solver/measure/instrument.h"
 #include "solver/measure/stats.h"
 #include "solver/run/findings.h"
 #include "solver/run/report.h"

@@ -7,7 +7,6 @@
  * operations move the handles over and call those of cpu: same arithmetic, same bits. */
 #define _DEFAULT_SOURCE
 #include "kernels/array/cpu.h"
-#include "kernels/array/operations.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

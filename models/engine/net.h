@@ -7,7 +7,6 @@
 #pragma once
 
 #include "kernels/array/companions.h"
-#include "kernels/base/key.h"
 #include "kernels/maps/field.h"
 #include "kernels/maps/thin.h"
 #include "models/engine/data_shape.h"

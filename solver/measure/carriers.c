@@ -1,4 +1,8 @@
-#include "solver/measure/carriers.h"
+/* How many sites of a limit carry its feature kernels. Where units multiply rows by each other, or
+ * learn fast, a few of them come to hold a whole average, which then depends on the draw: the limit
+ * is not self-averaging (solver/run/condense.c judges). The series `carriers` [t] is of limits
+ * whose kernels are measured. */
+#include "solver/measure/instrument.h"
 
 enum { MOST_ROWS = 16, MOST_NUMBERS = 1 << 19 };
 

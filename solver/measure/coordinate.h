@@ -5,7 +5,6 @@
 #pragma once
 
 #include "solver/measure/aggregation.h"
-#include "solver/measure/instrument.h"
 
 /* A matrix at t = 0. */
 struct coordinate_matrix {

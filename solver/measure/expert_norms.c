@@ -1,4 +1,5 @@
-/* The norms of the gradient and of the change of each expert, matrix by matrix.
+/* How much each expert learns: [output] experts. Of every matrix that belongs to experts, the norm
+ * of its gradient and of what it has changed by, expert by expert.
  *
  * Many experts: matrices with one side on the experts or their units; of an expert the rows (or
  * columns) of its sites. A fixed number: matrices of their own, or columns of the router. The
@@ -6,7 +7,6 @@
  * experts is what the matrix has of the square of the whole norm. The change is what (W - W(0))
  * adds to what the expert's units read, or W^T - W(0)^T to what they are handed, root mean square
  * over units and inputs: W - W(0) itself has no norm in the limit of a matrix that decays. */
-#include "solver/measure/expert_norms.h"
 #include "models/engine/node.h"
 #include "solver/measure/fields.h"
 

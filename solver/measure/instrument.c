@@ -1,6 +1,5 @@
 /* What all instruments share: how a series gets its name and those of its axes. */
 #include "solver/measure/instrument.h"
-#include "kernels/base/text.h"
 
 /* The name of an axis of this length, as it is to be called. */
 static void rename_axis(const struct net *net, struct text_word axis, size_t length, char *note) {

@@ -4,6 +4,7 @@
  * one function that declares and one that fills, in one file, and puts the former in this list. */
 #pragma once
 
+#include "kernels/base/text.h"
 #include "solver/measure/record.h"
 #include "solver/settings/config.h"
 
@@ -67,3 +68,71 @@ bool instrument_word(const char *words, int number, char word[SERIES_NAME]);
 #define DECLARE_INSTRUMENT(name) instrument name;
 INSTRUMENTS(DECLARE_INSTRUMENT)
 #pragma GCC diagnostic error "-Wmissing-prototypes" /* of an instrument that is not in the list */
+
+/* --- what single instruments have for others, in files of these names --- */
+
+/* The series f, of P inputs, with an axis of tokens and one of outputs if there are several. */
+struct series outputs_f(const struct data_setup *data, int P);
+/* The class that a row of targets asks for, of one output 0 or 1 by the sign; -1: none. */
+int outputs_class(int C, const double *y);
+/* Evaluates the test inputs where time t asks for it, and fills their series. The net stays. */
+int outputs_predict(const struct measuring *m, struct net *net, struct err *err);
+
+/* Appends to text [TEXT_NOTE] why some or all responses of a limit that were asked for are not
+ * measured; nothing where all are. */
+int response_tell(const struct config *config, const struct net_setup *setup, char *text,
+                  struct err *err);
+
+/* How many rows over these sites measuring takes: few where sites are many, since the operating
+ * system clears large memory anew each time. */
+int carriers_rows(const struct array *array);
+
+#define STILL_SERIES "still"
+/* Nothing is said of fewer times: with a read-out of zero, what lies below begins a step later. */
+#define STILL_TIMES 5
+
+enum still {
+    STILL_MOVES,
+    STILL_READS_NOTHING, /* the rows that it acts on are 0 */
+    STILL_UNANSWERED,    /* the cotangent of what it gives is */
+    STILL_ONE_GATE,      /* because a softmax over one selected expert is 1 */
+    STILL_CAUSES
+};
+
+/* Names what did not move in any run that went to the end, for this cause. net: a declared one. */
+void still_find(const struct record *record, const struct net *net, enum still cause,
+                struct text_names *names);
+
+/* The mutual information, in nats, of an expert and a label, sum_l w_l sum_i q_l,i ln(q_l,i/q_i),
+ * where the expert of row r is i with probability q [r][M] and q_l are means over the rows of label
+ * l, 0 ... labels - 1; rows with a negative label are left out, and with none left it is 0. scratch
+ * [labels + 1][M]. */
+double specialisation_information(const double *q, int rows, size_t M, const int *label, int labels,
+                                  double *scratch);
+
+/* One matrix, or the family of those that a fixed number of experts have. */
+struct expert_matrix {
+    const struct net_router *router;
+    const struct node *node; /* the first of a family */
+    bool target;             /* many experts: its target has their units, else its source */
+};
+
+/* What item r nodes + i stands for, r < net->routers, i a node; false: nothing. */
+bool expert_norms_find(const struct net *net, int item, struct expert_matrix *matrix);
+/* The square of the norm of the gradient, or of the change, of each expert: out [experts]. */
+int expert_norms_squares(const struct net *net, const struct expert_matrix *matrix, bool change,
+                         double *out, struct err *err);
+
+/* Rows of outputs and of their targets. */
+struct mean_loss_rows {
+    const double *y; /* targets of all inputs; copied */
+    const struct data_setup *data;
+    int first, inputs; /* that the series `of` is about */
+    bool batches;      /* of `inputs` those in the batch of their step, else all */
+    double scale;      /* of the loss */
+};
+
+/* The series `name`, dims "t", becomes the loss of the mean of the series `of`, [t] and rows. */
+int mean_loss_set(const struct record *record, const char *name, const char *of,
+                  const struct training *training, const struct mean_loss_rows *rows,
+                  struct err *err);

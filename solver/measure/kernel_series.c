@@ -1,6 +1,5 @@
 #include "solver/measure/kernel_series.h"
 #include "kernels/array/profile.h"
-#include "kernels/base/text.h"
 #include "models/engine/counts.h"
 #include "solver/measure/observe.h"
 

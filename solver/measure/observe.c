@@ -1,6 +1,5 @@
 #include "solver/measure/observe.h"
 #include "kernels/array/profile.h"
-#include "solver/measure/outputs.h"
 
 #define NAME(name) name,
 static instrument *const instruments[] = {INSTRUMENTS(NAME) NULL};

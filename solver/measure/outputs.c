@@ -1,6 +1,6 @@
+/* The loss, the outputs f and how well they answer, at the training and the test inputs. */
 #define _XOPEN_SOURCE 700
-#include "solver/measure/outputs.h"
-#include "solver/measure/mean_loss.h"
+#include "solver/measure/instrument.h"
 
 /* The losses of a limit whose outputs do not fluctuate are those of its mean output, from two
  * replicates on (none: shapes). */

@@ -1,5 +1,7 @@
-#include "solver/measure/response.h"
-#include "kernels/base/text.h"
+/* The responses A and B of the limit's maps (kernels/maps/map_response.h; of a fixed point those
+ * that it has converged to, kernels/maps/field.h), one series each: A_MAP exists where fr is not 0,
+ * B_MAP where fg is not 0, both where the backward pass goes through the map. */
+#include "solver/measure/instrument.h"
 #include "kernels/maps/map_response.h"
 #include "models/engine/node.h"
 

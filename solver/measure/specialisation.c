@@ -1,9 +1,13 @@
-/* What experts do, router by router. Gates phi of one input are turned into shares q that add up to
- * 1, |phi| over the sum of them: the limit's many experts are its sites, and a sum over them is the
- * same number whatever their number is. An input whose gates are all 0 has no part in these. */
-#include "solver/measure/specialisation.h"
+/* What experts do: [output] experts. Of every router, whose gates are rows over many experts or
+ * numbers of a fixed number of them: what the expert tells of the input, which inputs have experts
+ * in common, who has the largest share, and the order statistics of the logits. All experts of all
+ * runs count, not a sample of them.
+ *
+ * Gates phi of one input are turned into shares q that add up to 1, |phi| over the sum of them: the
+ * limit's many experts are its sites, and a sum over them is the same number whatever their number
+ * is. An input whose gates are all 0 has no part in these. */
+#include "solver/measure/instrument.h"
 #include "models/engine/node.h"
-#include "solver/measure/outputs.h"
 
 #include <gsl/gsl_sort_double.h>
 

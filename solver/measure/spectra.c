@@ -6,7 +6,6 @@
  * where K is a multiple of Y Y^T. Y as it is, not centred. Where rows are tokens and targets are
  * not, and where the error is inside (tangent_loss), there are eigenvalues alone. Declaring it ends
  * with CODE_INPUT and a sentence where a word is no kernel between inputs. */
-#include "kernels/base/text.h"
 #include "solver/measure/observe.h"
 
 #include <lapacke.h>

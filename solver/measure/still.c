@@ -1,4 +1,7 @@
-#include "solver/measure/still.h"
+/* What training could move and never does: matrices and biases whose gradient is exactly 0 at every
+ * step. A series that is not stored keeps why, at each time of each run; notes.c asks it at the
+ * end. */
+#include "solver/measure/instrument.h"
 #include "kernels/maps/map_limit.h"
 #include "models/engine/node.h"
 #include "models/parts/router.h"

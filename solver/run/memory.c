@@ -1,8 +1,6 @@
 #define _DEFAULT_SOURCE /* getrusage */
 #include "solver/run/parts.h"
 #include "integrators/batch.h"
-#include "kernels/base/text.h"
-#include "solver/measure/carriers.h"
 #include "solver/measure/observe.h"
 #include "solver/run/ensemble.h"
 

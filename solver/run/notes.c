@@ -1,7 +1,6 @@
 #include "solver/run/notes.h"
-#include "solver/measure/response.h"
+#include "solver/measure/instrument.h"
 #include "solver/measure/stats.h"
-#include "solver/measure/still.h"
 #include "solver/run/findings.h"
 #include "solver/run/ensemble.h"
 

@@ -3,7 +3,6 @@
 #include "solver/run/parts.h"
 #include "integrators/batch.h"
 #include "solver/files/result.h"
-#include "solver/measure/outputs.h"
 #include "solver/run/ensemble.h"
 #include "solver/run/states.h"
 

@@ -8,7 +8,6 @@
 #include "solver/files/provenance.h"
 #include "solver/run/states.h"
 #include "solver/settings/names.h"
-#include "kernels/base/text.h"
 
 #include <omp.h>
 

@@ -1,7 +1,6 @@
 /* What the files behind param.h tell each other: declared keys, messages about them. */
 #pragma once
 
-#include "solver/settings/param.h"
 #include "solver/settings/row.h"
 
 /* What a message is about; unknown parts are NULL. line as in struct param_value. */
