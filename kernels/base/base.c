@@ -10,9 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int set_text(struct err *err, int code, bool overflow, const char *format, va_list list) {
-    char text[sizeof err->text];
-    vsnprintf(text, sizeof text, format, list);
+static int set_text(struct err *err, int code, bool overflow, char *text) {
     text_mend(text);
     memcpy(err->text, text, strlen(text) + 1);
     err->overflow = overflow;
@@ -20,19 +18,15 @@ static int set_text(struct err *err, int code, bool overflow, const char *format
 }
 
 int err_set(struct err *err, int code, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    set_text(err, code, false, format, list);
-    va_end(list);
-    return code;
+    char text[sizeof err->text];
+    PRINT_ARGUMENTS(text, sizeof text, format);
+    return set_text(err, code, false, text);
 }
 
 int err_overflow(struct err *err, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    set_text(err, CODE_NUMERICAL, true, format, list);
-    va_end(list);
-    return CODE_NUMERICAL;
+    char text[sizeof err->text];
+    PRINT_ARGUMENTS(text, sizeof text, format);
+    return set_text(err, CODE_NUMERICAL, true, text);
 }
 
 static _Thread_local const volatile sig_atomic_t *heeded;
@@ -43,12 +37,9 @@ void base_heed(const volatile sig_atomic_t *signalled) {
 
 int base_poll(struct err *err, const char *doing, ...) {
     char text[sizeof err->text];
-    va_list list;
     if (!heeded || !*heeded)
         return CODE_OK;
-    va_start(list, doing);
-    vsnprintf(text, sizeof text, doing, list);
-    va_end(list);
+    PRINT_ARGUMENTS(text, sizeof text, doing);
     return err_set(err, CODE_INTERRUPTED, "interrupted while %.1900s", text);
 }
 

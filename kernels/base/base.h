@@ -39,6 +39,15 @@ enum code {
     CODE_INTERRUPTED = 130
 };
 
+/* Writes what a function is given behind its parameter `format`, as printf has it, to text. */
+#define PRINT_ARGUMENTS(text, size, format)                                                        \
+    do {                                                                                           \
+        va_list list_;                                                                             \
+        va_start(list_, format);                                                                   \
+        vsnprintf(text, size, format, list_);                                                      \
+        va_end(list_);                                                                             \
+    } while (0)
+
 struct err {
     int code;
     bool overflow; /* numbers became too large: whoever knows the step adds a remedy (net_remedy) */

@@ -2,20 +2,9 @@
 #include "kernels/base/text.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-void text_append_list(char *note, const char *format, va_list list) {
-    size_t used = strlen(note);
-    vsnprintf(note + used, TEXT_NOTE - used, format, list);
-}
 
 void text_append(char *note, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    text_append_list(note, format, list);
-    va_end(list);
+    TEXT_APPEND_ARGUMENTS(note, format);
 }
 
 /* Bytes of the character at text, 0 if it is a control character or not UTF-8. */

@@ -1,9 +1,7 @@
 /* Words, trimming, cutting and nearest names: the text work behind the ini file. */
 #pragma once
 
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
+#include "kernels/base/base.h"
 
 enum {
     TEXT_CLIP = 64,      /* bytes of a user's word in a message */
@@ -21,7 +19,9 @@ struct text_word {
 
 /* Appends to the string in note[TEXT_NOTE]; what does not fit is cut off. */
 void text_append(char *note, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void text_append_list(char *note, const char *format, va_list list);
+/* Appends so what a function is given behind its parameter `format`. */
+#define TEXT_APPEND_ARGUMENTS(note, format)                                                        \
+    PRINT_ARGUMENTS((note) + strlen(note), TEXT_NOTE - strlen(note), format)
 
 /* Makes a sentence that may have been cut, or names a file, UTF-8, which JSON and HDF5 ask for:
  * bytes at its end that begin a letter are taken off, and others that are no UTF-8 become '?'. */

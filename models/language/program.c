@@ -18,12 +18,9 @@ const struct net *program_net(const struct program *p) {
 
 void program_fail(struct program *p, const char *format, ...) {
     char text[1024]; /* a sentence with five labels */
-    va_list list;
     if (p->code)
         return;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
+    PRINT_ARGUMENTS(text, sizeof text, format);
     p->code = err_set(&p->err, CODE_INPUT, "network %s: %s", p->net->model->name, text);
 }
 
@@ -61,10 +58,7 @@ void *program_memory(struct program *p, size_t size) {
 
 const char *program_name(struct program *p, const char *format, ...) {
     char text[64];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
+    PRINT_ARGUMENTS(text, sizeof text, format);
     char *name = program_memory(p, strlen(text) + 1);
     return name ? strcpy(name, text) : "";
 }

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/data/corpus.h"
 #include "kernels/draws/rng.h"
+#include "solver/data/data_file.h"
 
 #include <errno.h>
 
@@ -37,11 +38,11 @@ static int read_bytes(struct letters *text, const struct corpus *corpus, struct 
     if (size < 0)
         return err_set(err, CODE_SYSTEM, "data file %s: %s", corpus->path, strerror(errno));
     if ((double)size * BYTES_A_LETTER > corpus->most)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: a text of %.3g MB needs about %.3g GB, and max_memory leaves "
-                       "%.3g; try a part of it, or raise max_memory",
-                       corpus->path, 1e-6 * (double)size, 1e-9 * (double)size * BYTES_A_LETTER,
-                       1e-9 * corpus->most);
+        return data_file_refuse(corpus->path, err,
+                                "a text of %.3g MB needs about %.3g GB, and max_memory leaves "
+                                "%.3g; try a part of it, or raise max_memory",
+                                1e-6 * (double)size, 1e-9 * (double)size * BYTES_A_LETTER,
+                                1e-9 * corpus->most);
     TRY(base_alloc(&text->bytes, (size_t)size + 1, 1, err));
     text->size = fread(text->bytes, 1, (size_t)size, stream);
     if (text->size != (size_t)size || ferror(stream))
@@ -86,10 +87,9 @@ static int split_letters(struct letters *text, const struct corpus *corpus, stru
     while (at < text->size) {
         int code = next_letter(corpus, text->bytes, text->size, &at);
         if (code < 0)
-            return err_set(
-                err, CODE_INPUT,
-                "data file %s: byte %zu begins no character of UTF-8; unit = bytes reads any file",
-                corpus->path, at);
+            return data_file_refuse(
+                corpus->path, err,
+                "byte %zu begins no character of UTF-8; unit = bytes reads any file", at);
         text->letter[text->count++] = code;
     }
     return CODE_OK;
@@ -182,9 +182,9 @@ static int find_alphabet(struct letters *text, struct data *sizes, const struct 
     if (others)
         sizes->code[sizes->V++] = -1;
     if (sizes->V < 2)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: has %s, and a text to learn needs at least two letters",
-                       corpus->path, text->count ? "one letter only" : "no letter");
+        return data_file_refuse(corpus->path, err,
+                                "has %s, and a text to learn needs at least two letters",
+                                text->count ? "one letter only" : "no letter");
     return CODE_OK;
 }
 
@@ -199,12 +199,12 @@ static int take_windows(struct data *data, const struct letters *text, const str
     struct rng_stream stream = {
         .seed = corpus->seed, .purpose = PURPOSE_DATA, .owner = OWNER_WINDOWS};
     if (windows < count)
-        return err_set(
-            err, CODE_INPUT,
-            "data file %s: its %s %zu letters have %zu windows of %zu letters and the next, at "
+        return data_file_refuse(
+            corpus->path, err,
+            "its %s %zu letters have %zu windows of %zu letters and the next, at "
             "every %zu, where %s = %zu are wanted; try fewer, or a smaller stride%s",
-            corpus->path, to ? "last" : "first", length, windows, n, stride,
-            to ? "test_inputs" : "inputs", count, to ? ", or a larger held_out" : "");
+            to ? "last" : "first", length, windows, n, stride, to ? "test_inputs" : "inputs", count,
+            to ? ", or a larger held_out" : "");
     SCRATCH(size_t, order, windows);
     for (size_t k = 0; k < windows; k++)
         order[k] = k;
@@ -229,10 +229,11 @@ static int check_sizes(const struct data *sizes, const struct corpus *corpus, st
     double bytes = 12 * rows + 3 * sizeof(double) * D * directions;
     if (bytes <= corpus->most)
         return CODE_OK;
-    return err_set(err, CODE_INPUT,
-                   "data file %s: %.0f tokens of %d letters need about %.3g GB, and max_memory "
-                   "leaves %.3g; try fewer inputs, or [data] vocabulary, or raise max_memory",
-                   corpus->path, rows, sizes->V, 1e-9 * bytes, 1e-9 * corpus->most);
+    return data_file_refuse(
+        corpus->path, err,
+        "%.0f tokens of %d letters need about %.3g GB, and max_memory "
+        "leaves %.3g; try fewer inputs, or [data] vocabulary, or raise max_memory",
+        rows, sizes->V, 1e-9 * bytes, 1e-9 * corpus->most);
 }
 
 int corpus_read(struct data *data, const struct corpus *corpus, struct err *err) {

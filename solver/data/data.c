@@ -164,9 +164,8 @@ static int get_sizes(struct data *data, const struct data_file *stored, const ch
     int last = test->rank - 1;
     if (test->rank != X->rank || test->shape[1] != X->shape[1] ||
         test->shape[last] != X->shape[last])
-        return err_set(
-            err, CODE_INPUT,
-            "data file %s: inputs differ in shape, %s has %zu numbers in each and %s %zu%s", path,
+        return data_file_refuse(
+            path, err, "inputs differ in shape, %s has %zu numbers in each and %s %zu%s",
             data_file_name(stored, DATA_FILE_INPUT), X->count / X->shape[0],
             data_file_name(stored, DATA_FILE_TEST_INPUT), test->count / test->shape[0],
             X->count / X->shape[0] == test->count / test->shape[0] ? ", in rows of another length"
@@ -189,17 +188,17 @@ static int get_vocabulary(struct data *data, const struct data_file *stored,
             if (token >= 0 && token <= last && token == floor(token))
                 continue;
             data_file_place(stored, role, k, place);
-            return err_set(err, CODE_INPUT, "data file %s: %s = %g, where tokens are integers %s",
-                           path, place, token, range);
+            return data_file_refuse(path, err, "%s = %g, where tokens are integers %s", place,
+                                    token, range);
         }
     V = V > 0 ? V : largest + 1;
     double D = V + (wanted->positions ? data->n : 0);
     double directions = fmin(D, (double)data_rows(data));
     if (D > INT_MAX || D * directions > (double)wanted->most)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: the vocabulary is too large, tokens span %.0f directions of "
-                       "%.0f numbers each where %zu are allowed",
-                       path, directions, D, wanted->most);
+        return data_file_refuse(path, err,
+                                "the vocabulary is too large, tokens span %.0f directions of "
+                                "%.0f numbers each where %zu are allowed",
+                                directions, D, wanted->most);
     data->V = (int)V;
     data->D = (int)D;
     return CODE_OK;

@@ -29,6 +29,12 @@ void data_file_place(const struct data_file *stored, enum data_file_role role, s
     }
 }
 
+int data_file_refuse(const char *path, struct err *err, const char *format, ...) {
+    char text[sizeof err->text];
+    PRINT_ARGUMENTS(text, sizeof text, format);
+    return err_set(err, CODE_INPUT, "data file %s: %s", path, text);
+}
+
 void data_file_free(struct data_file *stored) {
     for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
         free(stored->set[role].value);
@@ -68,10 +74,10 @@ static herr_t refuse_link(const char *file UNUSED, const char *group UNUSED,
 /* Without locks: a data set may lie where files cannot be locked, or be open elsewhere. */
 static int open_file(struct source *source, struct err *err) {
     if (H5Fis_hdf5(source->path) <= 0)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: is not an HDF5 file; of an npz or a csv the command "
-                       "dmft-data %s -o OUT.h5 makes one",
-                       source->path, source->path);
+        return data_file_refuse(source->path, err,
+                                "is not an HDF5 file; of an npz or a csv the command "
+                                "dmft-data %s -o OUT.h5 makes one",
+                                source->path);
     hid_t access = hold_id(source, H5Pcreate(H5P_FILE_ACCESS));
     source->access = hold_id(source, H5Pcreate(H5P_DATASET_ACCESS));
     if (access < 0 || source->access < 0 || H5Pset_file_locking(access, false, true) < 0 ||
@@ -80,9 +86,8 @@ static int open_file(struct source *source, struct err *err) {
                        source->path);
     source->file = hold_id(source, H5Fopen(source->path, H5F_ACC_RDONLY, access));
     if (source->file < 0)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: cannot be opened as HDF5, it is damaged or incomplete",
-                       source->path);
+        return data_file_refuse(source->path, err,
+                                "cannot be opened as HDF5, it is damaged or incomplete");
     return CODE_OK;
 }
 
@@ -110,39 +115,39 @@ static int check_layout(struct source *source, hid_t set, const char *name, stru
     H5D_layout_t layout = plist < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(plist);
     int external = plist < 0 ? -1 : H5Pget_external_count(plist);
     if (layout < 0 || external < 0)
-        return err_set(err, CODE_INPUT, "data file %s: %s has a damaged description", path, name);
+        return data_file_refuse(path, err, "%s has a damaged description", name);
     if (layout != H5D_VIRTUAL && !external)
         return CODE_OK;
-    return err_set(err, CODE_INPUT,
-                   "data file %s: %s is %s, its values are in other files, which are not read; "
-                   "copy them into this file",
-                   path, name, external ? "stored in external files" : "a virtual dataset");
+    return data_file_refuse(path, err,
+                            "%s is %s, its values are in other files, which are not read; "
+                            "copy them into this file",
+                            name, external ? "stored in external files" : "a virtual dataset");
 }
 
 static int open_dataset(struct source *source, const char *name, hid_t *set, bool *whole,
                         struct err *err) {
     const char *path = source->path;
     if (!has_dataset(source, name))
-        return err_set(err, CODE_INPUT, "data file %s: has no dataset %s%s", path, name,
-                       strcmp(name, "X") ? "" : " of numbers, and none that is called tokens");
+        return data_file_refuse(path, err, "has no dataset %s%s", name,
+                                strcmp(name, "X") ? ""
+                                                  : " of numbers, and none that is called tokens");
     *set = hold_id(source, H5Dopen2(source->file, name, source->access));
     if (source->outside)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: %s is a link to another file, which is not followed; copy it "
-                       "into this file",
-                       path, name);
+        return data_file_refuse(path, err,
+                                "%s is a link to another file, which is not followed; copy it "
+                                "into this file",
+                                name);
     if (*set < 0) {
         hid_t object = hold_id(source, H5Oopen(source->file, name, source->access));
         if (object >= 0 && H5Iget_type(object) == H5I_DATASET)
             return err_set(err, CODE_SYSTEM, "data file %s: HDF5 cannot open %s", path, name);
-        return err_set(err, CODE_INPUT, "data file %s: %s is not a dataset", path, name);
+        return data_file_refuse(path, err, "%s is not a dataset", name);
     }
     TRY(check_layout(source, *set, name, err));
     hid_t type = hold_id(source, H5Dget_type(*set));
     H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
     if (class != H5T_INTEGER && class != H5T_FLOAT)
-        return err_set(err, CODE_INPUT, "data file %s: %s does not hold integers or floats", path,
-                       name);
+        return data_file_refuse(path, err, "%s does not hold integers or floats", name);
     *whole = class == H5T_INTEGER;
     return CODE_OK;
 }
@@ -173,23 +178,20 @@ static int get_shape(struct source *source, struct data_file *stored, enum data_
     hid_t space = hold_id(source, H5Dget_space(source->set[role]));
     int rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
     if (rank < least || rank > last)
-        return err_set(err, CODE_INPUT, "data file %s: %s has rank %d, needed is %s", path, name,
-                       rank,
-                       needed[weight           ? 3
-                              : target         ? 1
-                              : stored->tokens ? 2
-                                               : 0]);
+        return data_file_refuse(path, err, "%s has rank %d, needed is %s", name, rank,
+                                needed[weight           ? 3
+                                       : target         ? 1
+                                       : stored->tokens ? 2
+                                                        : 0]);
     tell_shape(shape, rank, text);
     set->count = 1;
     for (int axis = 0; axis < rank; axis++)
         if (!shape[axis])
-            return err_set(err, CODE_INPUT, "data file %s: %s is empty (%s numbers)", path, name,
-                           text);
+            return data_file_refuse(path, err, "%s is empty (%s numbers)", name, text);
     for (int axis = 0; axis < rank; axis++) {
         if (shape[axis] > INT_MAX || set->count > *most / shape[axis])
-            return err_set(err, CODE_INPUT,
-                           "data file %s: %s is too large, %s numbers where %zu are allowed", path,
-                           name, text, *most);
+            return data_file_refuse(path, err, "%s is too large, %s numbers where %zu are allowed",
+                                    name, text, *most);
         set->shape[axis] = (size_t)shape[axis];
         set->count *= set->shape[axis];
     }
@@ -259,10 +261,10 @@ static int read_rows(struct source *source, hid_t set, const struct storage *in,
                             values + first[0] * each) >= 0;
         H5Sclose(part);
         if (!good)
-            return err_set(err, CODE_INPUT,
-                           "data file %s: %s cannot be read, it is damaged or compressed by a "
-                           "filter that is not installed",
-                           source->path, name);
+            return data_file_refuse(source->path, err,
+                                    "%s cannot be read, it is damaged or compressed by a "
+                                    "filter that is not installed",
+                                    name);
     }
     return CODE_OK;
 }
@@ -271,11 +273,10 @@ static int read_values(struct source *source, hid_t set, double *values, const c
                        struct err *err) {
     struct storage in;
     if (!find_storage(source, set, &in))
-        return err_set(err, CODE_INPUT, "data file %s: %s has a damaged description", source->path,
-                       name);
+        return data_file_refuse(source->path, err, "%s has a damaged description", name);
     if (in.written < in.needed)
-        return err_set(err, CODE_INPUT, "data file %s: %s was never written%s", source->path, name,
-                       in.written ? " in some parts" : "");
+        return data_file_refuse(source->path, err, "%s was never written%s", name,
+                                in.written ? " in some parts" : "");
     return read_rows(source, set, &in, values, name, err);
 }
 
@@ -289,8 +290,8 @@ static int read_set(struct source *source, struct data_file *stored, enum data_f
         if (isfinite(set->value[k]))
             continue;
         data_file_place(stored, role, k, place);
-        return err_set(err, CODE_INPUT, "data file %s: %s is %s", source->path, place,
-                       isnan(set->value[k]) ? "NaN" : "infinite");
+        return data_file_refuse(source->path, err, "%s is %s", place,
+                                isnan(set->value[k]) ? "NaN" : "infinite");
     }
     return CODE_OK;
 }
@@ -315,8 +316,7 @@ static int read_vocabulary(struct source *source, struct data_file *stored, stru
         TRY(read_values(source, set, &stored->vocabulary, "V", err));
     double V = stored->vocabulary;
     if (!good || !(V >= 1 && V <= INT_MAX && V == floor(V)))
-        return err_set(err, CODE_INPUT, "data file %s: V must be one positive integer",
-                       source->path);
+        return data_file_refuse(source->path, err, "V must be one positive integer");
     return CODE_OK;
 }
 
@@ -341,13 +341,13 @@ static int choose_inputs(struct source *source, struct data_file *stored, struct
     for (enum data_file_role role = DATA_FILE_INPUT; role <= DATA_FILE_TEST_INPUT;
          role += DATA_FILE_TEST_INPUT)
         if (has_dataset(source, data_file_name(&other, role)) && (stored->tokens || role))
-            return err_set(err, CODE_INPUT,
-                           "data file %s: has %s beside %s; inputs are one or the other",
-                           source->path, data_file_name(&other, role), input);
+            return data_file_refuse(source->path, err,
+                                    "has %s beside %s; inputs are one or the other",
+                                    data_file_name(&other, role), input);
     if (has_dataset(source, "y_test") &&
         !has_dataset(source, data_file_name(stored, DATA_FILE_TEST_INPUT)))
-        return err_set(err, CODE_INPUT, "data file %s: has y_test and no %s", source->path,
-                       data_file_name(stored, DATA_FILE_TEST_INPUT));
+        return data_file_refuse(source->path, err, "has y_test and no %s",
+                                data_file_name(stored, DATA_FILE_TEST_INPUT));
     return CODE_OK;
 }
 
@@ -377,8 +377,7 @@ static int read_sets(struct source *source, struct data_file *stored, const char
     size_t P = stored->set[DATA_FILE_INPUT].shape[0],
            tests = stored->set[DATA_FILE_TEST_INPUT].shape[0];
     if (P + tests > INT_MAX)
-        return err_set(err, CODE_INPUT, "data file %s: %zu and %zu inputs are too many",
-                       source->path, P, tests);
+        return data_file_refuse(source->path, err, "%zu and %zu inputs are too many", P, tests);
     for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
         if (stored->set[role].rank)
             TRY(read_set(source, stored, role, err));
@@ -425,9 +424,7 @@ static int try_in_child(const struct data_file *asked, const char *path, const c
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (number == SIGKILL || number == SIGINT || number == SIGTERM)
         return err_set(err, CODE_SYSTEM, "data file %s: a signal ended its trial", path);
-    return status ? err_set(err, CODE_INPUT, "data file %s: is damaged, libhdf5 breaks down in it",
-                            path)
-                  : CODE_OK;
+    return status ? data_file_refuse(path, err, "is damaged, libhdf5 breaks down in it") : CODE_OK;
 }
 
 int data_file_read(struct data_file *stored, const char *path, const char *weight, const char *loss,

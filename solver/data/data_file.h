@@ -46,6 +46,9 @@ struct data_file {
  * damaged. To be freed in any case. */
 int data_file_read(struct data_file *stored, const char *path, const char *weight, const char *loss,
                    size_t most, struct err *err);
+/* CODE_INPUT with "data file PATH: " and a sentence. */
+int data_file_refuse(const char *path, struct err *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void data_file_free(struct data_file *stored); /* accepts a zeroed struct; idempotent */
 const char *data_file_name(const struct data_file *stored, enum data_file_role role);
 /* "y_test[2][0]": where number k of a set stands. */

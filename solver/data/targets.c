@@ -14,13 +14,12 @@ static int get_columns(const struct data *data, const struct data_file *stored,
     size_t n = (size_t)data->n, inputs = stored->set[role - 1].shape[0];
     bool labels = y->rank == 2 && n > 1 && y->shape[1] == n && y->whole;
     if (y->shape[0] != inputs)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: lengths differ, %s has %zu inputs and %s has %zu", path,
-                       input, inputs, name, y->shape[0]);
+        return data_file_refuse(path, err, "lengths differ, %s has %zu inputs and %s has %zu",
+                                input, inputs, name, y->shape[0]);
     if (y->rank == 3 && y->shape[1] != n)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: lengths differ, an input in %s has %zu rows and in %s %zu",
-                       path, input, n, name, y->shape[1]);
+        return data_file_refuse(path, err,
+                                "lengths differ, an input in %s has %zu rows and in %s %zu", input,
+                                n, name, y->shape[1]);
     *per_token = n > 1 && (labels || y->rank == 3);
     *columns = labels || y->rank == 1 ? 1 : y->shape[y->rank - 1];
     return CODE_OK;
@@ -48,13 +47,12 @@ static int check_labels(const struct data *data, const struct data_file *stored,
         if (label >= least && label <= last && label == floor(label))
             continue;
         data_file_place(stored, role, k, place);
-        return err_set(err, CODE_INPUT, "data file %s: %s = %g, where classes are integers %s%s",
-                       path, place, label, range,
-                       least ? ", or -1 for a token that is not asked" : "");
+        return data_file_refuse(path, err, "%s = %g, where classes are integers %s%s", place, label,
+                                range, least ? ", or -1 for a token that is not asked" : "");
     }
     if (own < 0)
-        return err_set(err, CODE_INPUT, "data file %s: %s asks for nothing, every label is -1",
-                       path, data_file_name(stored, role));
+        return data_file_refuse(path, err, "%s asks for nothing, every label is -1",
+                                data_file_name(stored, role));
     *largest = fmax(*largest, own);
     return CODE_OK;
 }
@@ -67,16 +65,15 @@ static int count_classes(struct data *data, const struct data_file *stored,
         TRY(check_labels(data, stored, DATA_FILE_TEST_TARGET, wanted, &largest, path, err));
     data->C = wanted->outputs ? wanted->outputs : 1 + (int)largest;
     if (data->C < 2)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: every label is 0, and loss = %s needs at least two classes "
-                       "here; set [network] outputs",
-                       path, wanted->loss->choice.name);
+        return data_file_refuse(path, err,
+                                "every label is 0, and loss = %s needs at least two classes "
+                                "here; set [network] outputs",
+                                wanted->loss->choice.name);
     data->numbered = data->V && data->per_token;
     if (!data->numbered && (size_t)data->C > wanted->most / data_places(data))
-        return err_set(
-            err, CODE_INPUT,
-            "data file %s: %d classes at %zu places are too many, %zu numbers are allowed", path,
-            data->C, data_places(data), wanted->most);
+        return data_file_refuse(path, err,
+                                "%d classes at %zu places are too many, %zu numbers are allowed",
+                                data->C, data_places(data), wanted->most);
     return CODE_OK;
 }
 
@@ -89,23 +86,21 @@ int targets_shape(struct data *data, const struct data_file *stored,
         TRY(get_columns(data, stored, DATA_FILE_TEST_TARGET, &test_columns, &test_per_token, path,
                         err));
         if (test_columns != columns || test_per_token != data->per_token)
-            return err_set(err, CODE_INPUT,
-                           "data file %s: y and y_test are not of the same kind, %zu numbers for "
-                           "each %s and %zu for each %s",
-                           path, columns, data->per_token ? "token" : "input", test_columns,
-                           test_per_token ? "token" : "input");
+            return data_file_refuse(path, err,
+                                    "y and y_test are not of the same kind, %zu numbers for "
+                                    "each %s and %zu for each %s",
+                                    columns, data->per_token ? "token" : "input", test_columns,
+                                    test_per_token ? "token" : "input");
     }
     if (columns == 1 && has_labels(wanted))
         return count_classes(data, stored, wanted, path, err);
     data->C = (int)columns;
     if (columns > 1 && wanted->loss->targets == LOSS_TARGETS_SIGNS)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: y has %zu columns, and loss = %s has one output", path,
-                       columns, wanted->loss->choice.name);
+        return data_file_refuse(path, err, "y has %zu columns, and loss = %s has one output",
+                                columns, wanted->loss->choice.name);
     if (wanted->outputs && wanted->outputs != data->C)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: y has %zu columns, but [network] outputs = %d", path, columns,
-                       wanted->outputs);
+        return data_file_refuse(path, err, "y has %zu columns, but [network] outputs = %d", columns,
+                                wanted->outputs);
     return CODE_OK;
 }
 
@@ -134,14 +129,13 @@ static int check_rows(const struct data *data, const struct data_file *stored,
             continue;
         data_file_place(stored, role, k * C, place);
         *strrchr(place, '[') = 0; /* of the row */
-        return err_set(err, CODE_INPUT,
-                       "data file %s: %s is not one-hot (one 1 and zeros%s), as loss = %s needs",
-                       path, place, data->per_token ? ", or zeros alone: not asked" : "",
-                       loss->choice.name);
+        return data_file_refuse(
+            path, err, "%s is not one-hot (one 1 and zeros%s), as loss = %s needs", place,
+            data->per_token ? ", or zeros alone: not asked" : "", loss->choice.name);
     }
     if (!asked)
-        return err_set(err, CODE_INPUT, "data file %s: %s asks for nothing, every row is zero",
-                       path, data_file_name(stored, role));
+        return data_file_refuse(path, err, "%s asks for nothing, every row is zero",
+                                data_file_name(stored, role));
     return CODE_OK;
 }
 
@@ -188,17 +182,16 @@ static int check_weights(const struct data_file *stored, enum data_file_role rol
     const struct data_file_set *set = &stored->set[role];
     char place[DATA_FILE_NAME];
     if (set->rank && set->count != inputs)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: lengths differ, %s has %zu weights for %zu inputs", path,
-                       data_file_name(stored, role), set->count, inputs);
+        return data_file_refuse(path, err, "lengths differ, %s has %zu weights for %zu inputs",
+                                data_file_name(stored, role), set->count, inputs);
     for (size_t k = 0; k < set->count; k++) {
         if (set->value[k] > 0)
             continue;
         data_file_place(stored, role, k, place);
-        return err_set(err, CODE_INPUT,
-                       "data file %s: %s = %g, where weights are positive; leave out an input that "
-                       "is not to count",
-                       path, place, set->value[k]);
+        return data_file_refuse(path, err,
+                                "%s = %g, where weights are positive; leave out an input that "
+                                "is not to count",
+                                place, set->value[k]);
     }
     return CODE_OK;
 }

@@ -19,10 +19,7 @@ int series_add(const struct declaring *d, int slot, struct series series, struct
     const char *cursor = series.dims;
     char dims[TEXT_NOTE] = "";
     struct text_word axis;
-    va_list list;
-    va_start(list, name);
-    vsnprintf(series.name, sizeof series.name, name, list);
-    va_end(list);
+    PRINT_ARGUMENTS(series.name, sizeof series.name, name);
     series.slot = slot;
     for (int k = 0; text_next_word(&cursor, " ", &axis); k++) {
         text_append(dims, "%s", k ? " " : "");

@@ -29,12 +29,9 @@ __attribute__((format(printf, 5, 6))) static int add_name(struct taken *names, c
                                                           const char *of, struct err *err,
                                                           const char *format, ...) {
     struct entry *entry;
-    va_list list;
     TRY(base_grow(&entry, &names->entry, &names->count, sizeof *entry, err));
     *entry = (struct entry){.what = what, .of = of};
-    va_start(list, format);
-    vsnprintf(entry->name, sizeof entry->name, format, list);
-    va_end(list);
+    PRINT_ARGUMENTS(entry->name, sizeof entry->name, format);
     return CODE_OK;
 }
 

@@ -15,10 +15,7 @@ __attribute__((format(printf, 6, 7))) static int tell_note(struct run *run, cons
                                                            struct err *err, const char *format,
                                                            ...) {
     char text[NOTES_TEXT];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
+    PRINT_ARGUMENTS(text, sizeof text, format);
     log_line(&run->log, "%s: %s", kind ? "warning" : "note", text);
     return notes_add(&run->notes, code, group, -1, kind | NOTE_TOLD, err, "%s", text);
 }

@@ -6,32 +6,23 @@
 
 /* ---- the list ---- */
 
-static void append_text(struct note *note, const char *format, va_list list) {
-    size_t used = strlen(note->text);
-    vsnprintf(note->text + used, sizeof note->text - used, format, list);
-    text_mend(note->text);
-}
-
 int notes_add(struct notes *notes, const char *code, const char *group, int t, int kind,
               struct err *err, const char *format, ...) {
     struct note *added;
-    va_list list;
     TRY(base_grow(&added, &notes->note, &notes->count, sizeof *added, err));
     assert(strlen(code) < sizeof added->code);
     *added = (struct note){.t = t, .warning = kind & NOTE_WARNS, .told = kind & NOTE_TOLD};
     snprintf(added->code, sizeof added->code, "%s", code);
     snprintf(added->group, sizeof added->group, "%s", group);
-    va_start(list, format);
-    append_text(added, format, list);
-    va_end(list);
+    PRINT_ARGUMENTS(added->text, sizeof added->text, format);
+    text_mend(added->text);
     return CODE_OK;
 }
 
 void notes_more(struct notes *notes, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    append_text(&notes->note[notes->count - 1], format, list);
-    va_end(list);
+    char *text = notes->note[notes->count - 1].text, *end = text + strlen(text);
+    PRINT_ARGUMENTS(end, (size_t)(text + NOTES_TEXT - end), format);
+    text_mend(text);
 }
 
 void notes_forget(struct notes *notes, const char *group) {

@@ -40,10 +40,7 @@ bool factor_name(const char *key, char *note) {
 }
 
 __attribute__((format(printf, 2, 3))) static bool refuse(char *note, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    text_append_list(note, format, list);
-    va_end(list);
+    TEXT_APPEND_ARGUMENTS(note, format);
     text_append(note, "; must be ");
     factor_describe(NULL, note);
     return false;

@@ -227,9 +227,7 @@ int params_error(const struct params *params, const char *section, const char *k
     const struct param_value *value = params_find(params, section, key);
     struct entry at = {section, key, value ? value->text : NULL, value ? value->line : 0,
                        value ? value->file : NULL};
-    va_list list;
-    va_start(list, format);
-    int code = param_fail_list(params, &at, err, format, list);
-    va_end(list);
-    return code;
+    char sentence[TEXT_NOTE] = "";
+    TEXT_APPEND_ARGUMENTS(sentence, format);
+    return param_fail(params, &at, err, "%s", sentence);
 }

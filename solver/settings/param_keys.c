@@ -1,7 +1,7 @@
 #include "solver/settings/param_keys.h"
 
-int param_fail_list(const struct params *params, const struct entry *at, struct err *err,
-                    const char *format, va_list list) {
+int param_fail(const struct params *params, const struct entry *at, struct err *err,
+               const char *format, ...) {
     char place[TEXT_NOTE] = "", sentence[TEXT_NOTE] = "", cut[TEXT_CLIP_SIZE];
     if (at->line < 0) {
         text_append(place, "--%s.", text_clip(cut, at->section));
@@ -20,17 +20,8 @@ int param_fail_list(const struct params *params, const struct entry *at, struct 
         if (at->text && !at->line)
             text_append(place, " (default)");
     }
-    text_append_list(sentence, format, list);
+    TEXT_APPEND_ARGUMENTS(sentence, format);
     return err_set(err, CODE_INPUT, "%s: %s", place, sentence);
-}
-
-int param_fail(const struct params *params, const struct entry *at, struct err *err,
-               const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    int code = param_fail_list(params, at, err, format, list);
-    va_end(list);
-    return code;
 }
 
 /* ---- names ---- */

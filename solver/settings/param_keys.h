@@ -12,8 +12,6 @@ struct entry {
 /* CODE_INPUT with "PLACE: SENTENCE", the place as in params_error. */
 int param_fail(const struct params *params, const struct entry *at, struct err *err,
                const char *format, ...) __attribute__((format(printf, 4, 5)));
-int param_fail_list(const struct params *params, const struct entry *at, struct err *err,
-                    const char *format, va_list list);
 /* Refuses a name, with the nearest known one. */
 int param_unknown_section(const struct params *params, const struct entry *at, struct err *err);
 

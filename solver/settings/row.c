@@ -148,10 +148,7 @@ void row_describe_when(const struct param_section *section, const struct param_r
 
 __attribute__((format(printf, 3, 4))) static bool refuse(const struct param_row *row, char *note,
                                                          const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    text_append_list(note, format, list);
-    va_end(list);
+    TEXT_APPEND_ARGUMENTS(note, format);
     text_append(note, "; must be ");
     row_describe(row, note);
     return false;
