@@ -1,4 +1,3 @@
-/* Damping and Anderson acceleration. */
 #include "integrators/anderson.h"
 
 #include <cblas.h>

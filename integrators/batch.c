@@ -1,4 +1,3 @@
-/* Which inputs a step trains on. */
 #include "integrators/batch.h"
 
 int batch_size(const struct training *training, int inputs) {

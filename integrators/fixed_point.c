@@ -1,4 +1,3 @@
-/* Sweeps over the window until the kernels no longer change. */
 #include "integrators/fixed_point.h"
 #include "integrators/anderson.h"
 #include "integrators/batch.h"

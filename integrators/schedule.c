@@ -1,4 +1,3 @@
-/* Schedules of the learning rate. */
 #include "integrators/schedule.h"
 
 static double constant(const struct training *training UNUSED, double past UNUSED,

@@ -1,4 +1,3 @@
-/* A file of bytes in order, behind them their sum. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/archive.h"
 #include "kernels/array/companions.h"

@@ -1,4 +1,3 @@
-/* The table of another backend, three times. */
 #include "kernels/array/companions.h"
 #include "kernels/array/operations.h"
 

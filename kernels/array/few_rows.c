@@ -1,4 +1,3 @@
-/* Which vector code products with few rows are made of. */
 #include "kernels/array/few_rows.h"
 
 #include <limits.h>

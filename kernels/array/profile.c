@@ -1,4 +1,3 @@
-/* A table of operations around another one, with counters. */
 #include "kernels/array/profile.h"
 #include "kernels/array/operations.h"
 

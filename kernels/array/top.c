@@ -1,4 +1,3 @@
-/* The search for the K-th largest number. */
 #include "kernels/array/top.h"
 
 void top_start(struct top_search *search) {

@@ -1,4 +1,3 @@
-/* Errors, checked allocation, clocks and log. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/base/base.h"
 #include "kernels/base/text.h"

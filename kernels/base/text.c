@@ -1,4 +1,3 @@
-/* Words, trimming, cutting and nearest names. */
 #include "kernels/base/text.h"
 
 #include <ctype.h>

@@ -1,4 +1,3 @@
-/* Sites and their pool of matched normals. */
 #include "kernels/draws/population.h"
 #include "kernels/base/text.h"
 

@@ -1,4 +1,3 @@
-/* Normals of scrambled Sobol points. */
 #include "kernels/draws/sobol.h"
 
 #include <gsl/gsl_cdf.h>

@@ -1,4 +1,3 @@
-/* Changes of explicit entries, and what optimizers make of them. */
 #include "kernels/maps/change.h"
 
 /* Rows of the gradient that are there at once; and in single precision, where BLAS multiplies and

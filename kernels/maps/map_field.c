@@ -88,8 +88,7 @@ void field_kernels_free(struct field_kernels *kernels) {
 
 static void field_free(struct map *map) {
     struct field *field = field_of(map);
-    for (int i = 0; i < 2; i++) {
-        struct field_side *side = &field->side[i];
+    FOR_EACH_OF (struct field_side, side, field->side, 2) {
         array_free(&side->window);
         array_free(&side->shifted);
         array_free(&side->normals);
@@ -166,8 +165,7 @@ double field_largest(const struct map *map) {
     const struct field *field = field_of(map);
     int t = field->terms.now;
     double largest = 0;
-    for (int i = 0; i < 2; i++) {
-        const struct twotime *K = &field->measured.K[i];
+    FOR_EACH_OF (const struct twotime, K, field->measured.K, 2) {
         for (int mu = 0; mu < K->P; mu++) {
             double diagonal = twotime_row(K, t, mu)[t * K->P + mu];
             largest = isfinite(diagonal) ? fmax(largest, diagonal) : INFINITY;

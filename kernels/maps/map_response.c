@@ -1,4 +1,3 @@
-/* Responses, from companions of the sites (formulae in map_response.h). */
 #include "kernels/maps/map_response.h"
 #include "kernels/array/companions.h"
 #include "kernels/maps/map_limit.h"

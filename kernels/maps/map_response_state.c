@@ -52,8 +52,7 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
                      err));
     TRY(archive_list(archive, &response->terms.c, numbers, sizeof(double), err));
     TRY(archive_list(archive, &response->terms.velocity, numbers, sizeof(double), err));
-    for (int i = 0; i < 2; i++) {
-        struct response_side *side = &response->side[i];
+    FOR_EACH_OF (struct response_side, side, response->side, 2) {
         for (int c = 0; c < COMPANIONS; c++)
             TRY(archive_array(archive, &side->change[c], side->change[c].backend, err));
         TRY(archive_array(archive, &side->probes, side->probes.backend, err));

@@ -1,4 +1,3 @@
-/* Spikes of a limit map, from averages over sites. */
 #include "kernels/maps/spikes.h"
 #include "kernels/maps/map_limit.h"
 #include "kernels/base/text.h"

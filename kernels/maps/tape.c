@@ -1,4 +1,3 @@
-/* The table of another backend, with recorded averages. */
 #include "kernels/maps/tape.h"
 
 static struct tape *tape_of(struct rows rows) {

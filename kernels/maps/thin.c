@@ -1,4 +1,3 @@
-/* Thin matrices: explicit columns over sites. */
 #include "kernels/maps/thin.h"
 
 #include <cblas.h>

@@ -1,4 +1,3 @@
-/* Two-time matrices and their causal Cholesky factor. */
 #include "kernels/maps/twotime.h"
 
 #include <cblas.h>

@@ -91,12 +91,6 @@ static int store_parameter(struct parameter *p, const struct backend *backend,
     return archive_list(archive, &p->host_moment, 2 * (size_t)p->K, sizeof *p->host_moment, err);
 }
 
-/* What a matrix has read, in all of its uses. */
-static struct rows rows_read(const struct program *p, const struct node *v) {
-    struct rows all = v->matrix.map->of_all_uses[0];
-    return all.array ? all : selected_argument(p, v);
-}
-
 /* The node whose columns over test directions these are, or NULL. */
 static const struct node *unseen_of(const struct net *net, const struct thin *thin) {
     for (int i = 0; i < net->program->nodes; i++)
@@ -188,8 +182,11 @@ int net_archive(struct net *net, const struct data_setup *of, struct archive *ar
         TRY(known_array(net->arrays.item[i], backend, archive, err));
     TRY(learned_rows(net, archive, err));
     for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].matrix.map && p->node[i].matrix.use == 0)
-            TRY(map_archive(p->node[i].matrix.map, rows_read(p, &p->node[i]), archive, err));
+        if (p->node[i].matrix.map && p->node[i].matrix.use == 0) {
+            struct rows all = p->node[i].matrix.map->of_all_uses[0],
+                        read = all.array ? all : selected_argument(p, &p->node[i]);
+            TRY(map_archive(p->node[i].matrix.map, read, archive, err));
+        }
     for (int i = 0; i < net->parameters.count; i++)
         TRY(store_parameter(&net->parameters.item[i], backend, archive, err));
     return archive->mode == ARCHIVE_MEASURE ? CODE_OK : backend->sync(err);

@@ -19,10 +19,6 @@ static struct share smaller_share(struct share a, struct share b) {
     return (struct share){fmin(a.sites, b.sites), fmin(a.rows, b.rows)};
 }
 
-static struct share larger_share(struct share a, struct share b) {
-    return (struct share){fmax(a.sites, b.sites), fmax(a.rows, b.rows)};
-}
-
 static bool keeps_zero(const struct node *v) {
     return v->op->keeps_zero ? v->op->keeps_zero(v) : v->op->zeros == ZEROS_OF_FIRST;
 }
@@ -85,8 +81,9 @@ static void find_shares(const struct program *p, struct shares *shares) {
             const struct node *v = &p->node[i];
             if (v->argument[k] < 0)
                 continue;
-            struct share *read = &shares[v->argument[k]].read;
-            *read = larger_share(*read, read_of(p, shares, v, k, shares[i].read));
+            struct share *read = &shares[v->argument[k]].read,
+                         more = read_of(p, shares, v, k, shares[i].read);
+            *read = (struct share){fmax(read->sites, more.sites), fmax(read->rows, more.rows)};
         }
 }
 

@@ -120,10 +120,6 @@ static json_t *describe_population(const struct net *net, int k) {
     return with_more(out, size);
 }
 
-static int width_of(const struct node *v) {
-    return v->op->matrix == MATRIX_MAP ? 0 : v->K;
-}
-
 static int after_node(const void *at, const void *parameter) {
     return *(const int *)at - ((const struct parameter *)parameter)->node;
 }
@@ -153,10 +149,11 @@ static json_t *describe_matrix(const struct net *net, int i) {
         "{s:s, s:s?, s:s?, s:s, s:i, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:f, s:f, s:f, s:b, "
         "s:f, s:b, s:b, s:i, s:f, s:s, s:i, s:i, s:s?}",
         "name", W->name, "label", W->label, "family", W->family, "kind", v->op->name, "operation",
-        i, "source", number_of(source), "target", number_of(v->on), "width", width_of(v), "sets",
-        sets, "start", start, "a0", W->a0, "s_f", v->matrix.map ? W->s_f : 1.0, "rate", W->rate,
-        "adam_rate", W->adam_rate, "adam_eps", W->adam_eps, "learns", !W->fixed, "decays",
-        v->matrix.decays, "tied", W->tied, "iid", W->iid, "uses",
+        i, "source", number_of(source), "target", number_of(v->on), "width",
+        v->op->matrix == MATRIX_MAP ? 0 : v->K, "sets", sets, "start", start, "a0", W->a0, "s_f",
+        v->matrix.map ? W->s_f : 1.0, "rate", W->rate, "adam_rate", W->adam_rate, "adam_eps",
+        W->adam_eps, "learns", !W->fixed, "decays", v->matrix.decays, "tied", W->tied, "iid",
+        W->iid, "uses",
         map                                          ? map->uses
         : v->matrix.thin && v->matrix.thin->uses > 1 ? v->matrix.thin->uses
                                                      : 1,

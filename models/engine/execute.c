@@ -9,8 +9,7 @@ static struct rows measured_rows(const struct program *p, const struct measure *
 
 static void measure_node(const struct net *net, int node, bool gradient) {
     const struct program *p = net->program;
-    for (int k = 0; k < p->measures; k++) {
-        struct measure *m = &p->measure[k];
+    FOR_EACH_OF (struct measure, m, p->measure, p->measures) {
         if (m->node != node || m->gradient != gradient || net->output.term ||
             (gradient && p->node[node].plan.g < 0))
             continue;
@@ -42,8 +41,7 @@ int program_arrive(struct net *net, struct err *err) {
     p->code = CODE_OK;
     backend_arrive(net->setup.backend, NULL, 0);
     finish_nodes(net, p->asks);
-    for (int k = 0; k < p->measures; k++) {
-        struct measure *m = &p->measure[k];
+    FOR_EACH_OF (struct measure, m, p->measure, p->measures) {
         for (int mu = 0; m->asked && m->scale != 1 && mu < measured_rows(p, m).count; mu++)
             m->out[mu] *= m->scale;
         m->asked = false;

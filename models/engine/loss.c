@@ -1,4 +1,3 @@
-/* The losses, and the list of them. */
 #include "models/engine/loss.h"
 #include "kernels/array/functions.h"
 #include "kernels/base/text.h"

@@ -1,4 +1,3 @@
-/* The life of an instance of a network. */
 #include "kernels/maps/map_limit.h"
 #include "kernels/maps/polar.h"
 #include "models/engine/node.h"

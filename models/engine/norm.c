@@ -53,13 +53,9 @@ static bool has_one_row(const struct parameter *p) {
     return p->host || p->y.count == 1;
 }
 
-/* How many rows has the gradient of a map, or of a thin matrix turned, and how long are they? */
+/* How many rows has the gradient of a map, or of a thin matrix turned? */
 static int formed_count(const struct parameter *p) {
     return p->map ? (int)p->map->declared.target->sites : p->thin->W.rows;
-}
-
-static size_t formed_length(const struct parameter *p) {
-    return p->map ? p->map->declared.source->sites : p->y.array->sites;
 }
 
 /* Whether the gradient itself, of n x m entries, takes less work than the products of its rows with
@@ -69,7 +65,8 @@ static bool is_formed(const struct net *net, const struct parameter *p) {
         return true;
     if (p->y.count == 1 || (p->map && net_map_kind(net, &p->map->declared) != &map_finite))
         return false;
-    size_t n = (size_t)formed_count(p), m = formed_length(p);
+    size_t n = (size_t)formed_count(p),
+           m = p->map ? p->map->declared.source->sites : p->y.array->sites;
     return n * m < (size_t)rows_of(p) * (n + m);
 }
 
@@ -95,10 +92,6 @@ static double square_of_host(const struct parameter *p, const double *c) {
 /* Rows of the gradient that are there at once. */
 enum { FORMED = 256 };
 
-static int formed_at_once(const struct parameter *p) {
-    return formed_count(p) < FORMED ? formed_count(p) : FORMED;
-}
-
 /* G_i = sum_mu Delta_mu y_mu,i x_mu of sites i = first, ..., or of columns, of thin matrices,
  * G_k = sum_mu Delta_mu A_mu,k y_mu. */
 static int form_gradient(const struct parameter *p, double *c, int first, struct rows G,
@@ -118,7 +111,7 @@ static int form_gradient(const struct parameter *p, double *c, int first, struct
 /* The mean over i, or the sum over k, of <G G>. */
 static int square_formed(const struct parameter *p, double *c, double *square, struct err *err) {
     const struct array *like = p->map ? p->map->x.array : p->y.array;
-    int some = formed_at_once(p), all = formed_count(p);
+    int all = formed_count(p), some = all < FORMED ? all : FORMED;
     double out[FORMED];
     FREED(array_free) struct array G = {0};
     *square = 0;

@@ -20,11 +20,6 @@ static const struct node *first_infinite(const struct program *p) {
     return NULL;
 }
 
-/* Says how a script writes it. */
-static const char *name_of_function(enum fn fn) {
-    return fn == FN_INVERSE ? "1/x" : functions_name[fn];
-}
-
 /* Whether a logarithm or a power of rows, which are not kept, stands before this node. */
 static bool takes_logs(const struct program *p, const struct node *end) {
     for (const struct node *u = p->node; u < end; u++)
@@ -37,9 +32,11 @@ static bool takes_logs(const struct program *p, const struct node *end) {
 static void find_cause(const struct program *p, char *text, size_t size) {
     const struct node *v = first_infinite(p);
     const struct node *s = v && v->argument[0] >= 0 ? &p->node[v->argument[0]] : NULL;
-    const char *word = !v                              ? NULL
-                       : (v->op->traits & OP_FUNCTION) ? name_of_function(v->constant.fn)
-                                                       : v->op->name;
+    bool function = v && (v->op->traits & OP_FUNCTION);
+    const char *word = !v                             ? NULL
+                       : !function                    ? v->op->name
+                       : v->constant.fn == FN_INVERSE ? "1/x" /* as a script writes it */
+                                                      : functions_name[v->constant.fn];
     const struct node *end = v ? v : p->node + p->nodes;
     if (!s || s->on || !s->s)
         snprintf(text, size,

@@ -1,4 +1,3 @@
-/* The backward pass as nodes: see adjoint.h. */
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 

@@ -3,11 +3,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-/* How many numbers an input, or token, has: its own, or of kinds of tokens and of places. */
-static int numbers_there(const struct data_setup *data) {
-    return data->V ? data->V + data->n : data->D;
-}
-
 /* A number of a token is 1 where it is of this kind, or stands at this place. */
 static void input_forward(struct net *net, struct node *v) {
     const struct data_setup *data = &net->setup.data;
@@ -29,7 +24,8 @@ static OPERATION(input, .constants = CONSTANTS(CONSTANT("first", FIELD_INT, firs
 
 struct value program_input(struct program *p, int first, int last) {
     struct value out;
-    int most = numbers_there(&p->net->setup.data);
+    const struct data_setup *data = &p->net->setup.data;
+    int most = data->V ? data->V + data->n : data->D; /* kinds of tokens and places, or its own */
     if (first < 1 || last < first || last > most)
         program_fail(p,
                      "numbers %d to %d of an input, which has %d: they must lie between 1 and %d, "

@@ -93,11 +93,6 @@ static bool each_part(const struct net_setup *setup, const struct weight *W) {
     return each && by_matrix(setup, W->name);
 }
 
-/* The matrix that this map is moved with; NULL: itself alone. */
-static const char *whole_of(const struct net_setup *setup, const struct weight *W) {
-    return by_matrix(setup, W->name) && !setup->training.each_head ? W->heads_of : NULL;
-}
-
 struct value program_map(struct program *p, struct value x, struct population *target,
                          struct weight W) {
     struct value out;
@@ -128,9 +123,9 @@ struct value program_map(struct program *p, struct value x, struct population *t
     snprintf(declared.name, sizeof declared.name, "%s", W.name);
     if (!p->code)
         map_declare(node->matrix.map, declared);
-    add_parameter(p, out.at,
-                  (struct parameter){.map = node->matrix.map, .whole = whole_of(&net->setup, &W)},
-                  net->setup.gamma0);
+    bool together = by_matrix(&net->setup, W.name) && !net->setup.training.each_head;
+    struct parameter parameter = {.map = node->matrix.map, .whole = together ? W.heads_of : NULL};
+    add_parameter(p, out.at, parameter, net->setup.gamma0);
     return out;
 }
 

@@ -9,11 +9,6 @@ struct candidate {
     int token;
 };
 
-/* What is no number is chosen first, so that the loss is none either and the run ends. */
-static struct candidate candidate_of(double x, int token) {
-    return (struct candidate){isnan(x) ? INFINITY : x, token};
-}
-
 /* The largest first; of equals the first token. */
 static int by_value(const void *a, const void *b) {
     const struct candidate *x = a, *y = b;
@@ -47,13 +42,16 @@ static int choice_prepare(struct net *net, struct node *v, struct err *err) {
     return net->program->code;
 }
 
-/* mask of x, [n][count] each. */
+/* mask of x, [n][count] each. What is no number is chosen first, so that the loss is none either
+ * and the run ends. */
 static void choose_tokens(const struct node *v, size_t count, const double *x, double *mask) {
     struct candidate *candidate = (struct candidate *)v->A;
     memset(mask, 0, (size_t)v->per * count * sizeof *mask);
     for (size_t i = 0; i < count; i++) {
-        for (int s = 0; s < v->per; s++)
-            candidate[s] = candidate_of(x[(size_t)s * count + i], s);
+        for (int s = 0; s < v->per; s++) {
+            double value = x[(size_t)s * count + i];
+            candidate[s] = (struct candidate){isnan(value) ? INFINITY : value, s};
+        }
         choose_some(v, candidate, mask + i, count);
     }
 }

@@ -1,4 +1,3 @@
-/* The keys of section [network], put together from those of the models. */
 #include "models/networks/settings.h"
 #include "kernels/base/text.h"
 #include "models/language/program.h"

@@ -1,4 +1,3 @@
-/* Biased top-K selection that balances loads. */
 #include "models/parts/balance.h"
 #include "models/language/operation.h"
 

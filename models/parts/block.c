@@ -1,4 +1,3 @@
-/* Names, scales and kernels of blocks. */
 #include "models/parts/block.h"
 
 static const struct block alone = {-1, 1, 1};

@@ -1,4 +1,3 @@
-/* Gates of a mixture of many experts. */
 #include "models/parts/gate.h"
 #include "models/engine/net.h"
 #include "models/parts/balance.h"

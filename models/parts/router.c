@@ -1,4 +1,3 @@
-/* A router over a fixed number of experts. */
 #include "models/parts/router.h"
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"

@@ -25,10 +25,6 @@ static int get_columns(const struct data *data, const struct data_file *stored,
     return CODE_OK;
 }
 
-static bool has_labels(const struct data_wanted *wanted) {
-    return wanted->loss->targets == LOSS_TARGETS_CLASSES || wanted->outputs > 1;
-}
-
 /* Every label is a class, or -1 where a token is not asked; finds the largest, and for
  * cross_entropy that something is asked. */
 static int check_labels(const struct data *data, const struct data_file *stored,
@@ -92,7 +88,7 @@ int targets_shape(struct data *data, const struct data_file *stored,
                                     columns, data->per_token ? "token" : "input", test_columns,
                                     test_per_token ? "token" : "input");
     }
-    if (columns == 1 && has_labels(wanted))
+    if (columns == 1 && (wanted->loss->targets == LOSS_TARGETS_CLASSES || wanted->outputs > 1))
         return count_classes(data, stored, wanted, path, err);
     data->C = (int)columns;
     if (columns > 1 && wanted->loss->targets == LOSS_TARGETS_SIGNS)

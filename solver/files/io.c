@@ -84,8 +84,7 @@ int io_parameters(struct io *io, const struct params *params, const void *config
             TRY(set_parameter(group, name, row, value->text, slot, err));
         }
     }
-    for (size_t k = 0; k < params->frees; k++) {
-        const struct param_free *key = &params->free[k];
+    FOR_EACH_OF (const struct param_free, key, params->free, params->frees) {
         char name[HDF5_NAME];
         snprintf(name, sizeof name, "%s.%s", key->section->name, key->key);
         TRY(hdf5_set_text(group, name, key->value.text, err));

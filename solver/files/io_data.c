@@ -117,8 +117,7 @@ static int write_inputs(hid_t group, const struct data *data, bool test, bool al
 
 /* The law of drawn data, and the loss below which no network comes. */
 static int write_truth(hid_t group, const struct data_truth *truth, struct err *err) {
-    for (int k = 0; k < truth->count; k++) {
-        const struct truth_array *array = &truth->array[k];
+    FOR_EACH_OF (const struct truth_array, array, truth->array, truth->count) {
         struct dataset set =
             hdf5_line(array->name, array->dims, array->about, 0, H5T_NATIVE_DOUBLE);
         struct named named;

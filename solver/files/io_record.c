@@ -160,8 +160,7 @@ int io_axes(struct io *io, const char *group, const struct record *record, struc
                   H5T_NATIVE_DOUBLE);
     FREED(hdf5_release) hid_t id = -1;
     TRY(io_open_group(&id, io, group, err));
-    for (int k = 0; k < TIMES_KINDS; k++) {
-        const struct record_times *times = &record->times[k];
+    FOR_EACH_OF (const struct record_times, times, record->times, TIMES_KINDS) {
         const struct dataset array = hdf5_line(times->axis, times->axis, "measured times",
                                                (size_t)times->list.count, H5T_NATIVE_INT);
         if (times->list.count)

@@ -296,8 +296,7 @@ static int begin_check(struct coordinate *check, int nodes, struct err *err) {
     TRY(base_alloc(&check->matrix, (size_t)nodes, sizeof *check->matrix, err));
     check->nodes = nodes;
     check->backend = check->aggregation.h3.backend = backend;
-    for (int i = 0; i < nodes; i++) {
-        struct coordinate_matrix *m = &check->matrix[i];
+    FOR_EACH_OF (struct coordinate_matrix, m, check->matrix, nodes) {
         m->out.backend = m->back.backend = m->W.backend = m->in.backend = backend;
     }
     return CODE_OK;

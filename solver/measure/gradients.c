@@ -52,11 +52,6 @@ size_t gradients_numbers(const struct numbers *numbers) {
     return count;
 }
 
-/* Rows of a gradient kernel: of one that serves all inputs each input has its own times Delta. */
-static size_t kernel_rows(const struct net *net, const struct kernel *kernel) {
-    return net->output.loss_in_cotangent ? (size_t)kernel->rows.count : count_inputs(net);
-}
-
 int gradients_blocks(const struct config *config, const struct net *net) {
     const struct output_settings *output = &config->output;
     bool named = output->spectra && strstr(output->spectra, "tangent_");
@@ -75,8 +70,12 @@ static void share_block(struct gradients *g, const struct net *net, bool all) {
     g->size = 0;
     take_part(g, (size_t)g->blocks * square_of(count_inputs(net)));
     for (int k = 0; k < net->kernels.count && all; k++)
-        if (net->kernels.item[k].gradient)
-            g->kernel[k] = take_part(g, square_of(kernel_rows(net, &net->kernels.item[k])));
+        if (net->kernels.item[k].gradient) {
+            /* of one that serves all inputs each input has its own times Delta */
+            size_t rows = (size_t)net->kernels.item[k].rows.count;
+            rows = net->output.loss_in_cotangent ? rows : count_inputs(net);
+            g->kernel[k] = take_part(g, square_of(rows));
+        }
     for (int i = 0; i < net->numbers.count && all && net->output.loss_in_cotangent; i++)
         if (net->numbers.item[i].gradient)
             g->number[i] = take_part(g, gradients_numbers(&net->numbers.item[i]));

@@ -6,8 +6,7 @@ static instrument *const instruments[] = {INSTRUMENTS(NAME) NULL};
 
 /* [output] runs = yes: whatever has a mean over runs is stored run by run as well. */
 static void keep_all_runs(struct record *record) {
-    for (int k = 0; k < record->count; k++) {
-        struct series *series = &record->series[k];
+    FOR_EACH_OF (struct series, series, record->series, record->count) {
         series->keep_runs |= record_averages(series) && !series->inner;
     }
 }

@@ -184,8 +184,7 @@ static int archive_list_of_times(struct record *record, const struct series *ser
 
 int record_archive(struct record *record, int run, int steps, struct archive *archive,
                    struct err *err) {
-    for (int k = 0; k < record->count; k++) {
-        const struct series *series = &record->series[k];
+    FOR_EACH_OF (const struct series, series, record->series, record->count) {
         if (series->first_run && run)
             continue;
         TRY((series->times ? archive_list_of_times : archive_series)(record, series, run, steps,
@@ -406,8 +405,7 @@ int record_failures(const struct record *record, int *first) {
 }
 
 const char *record_overflow(const struct record *record, int run, int t) {
-    for (int k = 0; k < record->count; k++) {
-        const struct series *series = &record->series[k];
+    FOR_EACH_OF (const struct series, series, record->series, record->count) {
         const double *value = record_at(record, series, run, t);
         for (size_t i = 0; value && i < series->size / series->shape[0]; i++)
             if (fabs(value[i]) > RECORD_MOST)

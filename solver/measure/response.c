@@ -28,17 +28,12 @@ static int rows_of(const struct net *net, const struct map *map) {
     return read_by(net, map)->count;
 }
 
-/* Whether the transposed matrix multiplies anything: what does not learn has no cotangent. */
-static bool goes_backward(const struct net *net, const struct map *map) {
-    return read_by(net, map)->plan.moves;
-}
-
 /* There are axes of inputs and of tokens: none for pairs of tokens, for one row that serves all
  * inputs, or for uses of one matrix, which also respond to each other. And fields go both ways. */
 static bool response_exists(const struct net *net, const struct map *map, bool forward) {
     struct map_numbers n = map->numbers;
     int rows = rows_of(net, map);
-    return map->declared.uses == 1 && goes_backward(net, map) &&
+    return map->declared.uses == 1 && read_by(net, map)->plan.moves &&
            (forward ? n.fr != 0 : n.fg != 0) &&
            (rows == net->setup.data.P || rows == net->batch.rows);
 }

@@ -75,19 +75,15 @@ static double judge_parameter(const struct net *net, const struct parameter *p, 
     return read ? STILL_READS_NOTHING : STILL_MOVES;
 }
 
-/* The row of the time before, or NULL: what has moved once is not looked at again. */
-static const double *row_before(const struct measuring *m) {
-    return m->t ? record_at(m->record, record_find(m->record, STILL_SERIES), m->run, m->t - 1)
-                : NULL;
-}
-
+/* before: the row of the time before, or NULL. What has moved once is not looked at again. */
 static bool has_moved(const double *before, int parameter) {
     return before && before[parameter] == STILL_MOVES;
 }
 
 static int ask(const struct measuring *m, struct err *err UNUSED) {
     double *room = m->room;
-    const double *before = row_before(m);
+    const struct series *still = record_find(m->record, STILL_SERIES);
+    const double *before = m->t ? record_at(m->record, still, m->run, m->t - 1) : NULL;
     for (int i = 0; i < m->net->parameters.count; i++) {
         struct rows rows[ROWS] = {0};
         if (!has_moved(before, i))
@@ -130,8 +126,7 @@ int still_declare(const struct declaring *d, struct err *err) {
     if (!parameters || (d->config->solver.method != METHOD_MARCH && !d->net->setup.N))
         return CODE_OK;
     TRY(record_fill_by(d->record, fill, 0, 1, err));
-    for (size_t i = 0; i < parameters; i++) {
-        const struct parameter *p = &d->net->parameters.item[i];
+    FOR_EACH_OF (const struct parameter, p, d->net->parameters.item, parameters) {
         rows += ROWS * (size_t)(p->rows > p->y.count ? p->rows : p->y.count);
     }
     record_ask_by(d->record, ask, rows, false);

@@ -65,8 +65,7 @@ static json_t *section_of(const struct run *run, const struct param_section *sec
         if (row_used(section, row, values))
             whole &= !json_object_set_new(out, row->key, value_of(row, values[k].text, slot));
     }
-    for (size_t k = 0; k < run->params.frees; k++) {
-        const struct param_free *key = &run->params.free[k];
+    FOR_EACH_OF (const struct param_free, key, run->params.free, run->params.frees) {
         if (key->section == section)
             whole &= !json_object_set_new(out, key->key, json_string(key->value.text));
     }

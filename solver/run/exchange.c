@@ -42,8 +42,7 @@ void exchange_run(struct record *record, int r, int root) {
     dist_broadcast(&record->steps[r], sizeof *record->steps, root);
     dist_broadcast(&record->failed[r], sizeof *record->failed, root);
     dist_broadcast(&record->cause[r], sizeof *record->cause, root);
-    for (int k = 0; k < record->count; k++) {
-        const struct series *series = &record->series[k];
+    FOR_EACH_OF (const struct series, series, record->series, record->count) {
         if (series->first_run && r)
             continue;
         dist_broadcast(series->values + (size_t)r * series->size, series->size * sizeof(double),

@@ -17,8 +17,7 @@ static int record_bytes(const struct run *run, int N, int runs, double *bytes, d
     double largest = 0, values = 0, alone = 0, copy = 0, single = 0;
     TRY(record_init(&record, 0, run->config.training.steps, err));
     TRY(observe_declare(&record, &run->config, &setup, run->data.y, err));
-    for (int k = 0; k < record.count; k++) {
-        const struct series *series = &record.series[k];
+    FOR_EACH_OF (const struct series, series, record.series, record.count) {
         double size = (double)series->size;
         double written = 2 * (2 + (series->keep_runs ? runs : 0));
         if (series->runs_alone) {

@@ -339,8 +339,7 @@ int notes_collect(struct run *run, struct err *err) {
 /* The first time from which a warning speaks of the group, or networks have failed in it. */
 static int valid_until(const struct notes *notes, const char *group, const struct record *record) {
     int t = first_loss(record);
-    for (int k = 0; k < notes->count; k++) {
-        const struct note *note = &notes->note[k];
+    FOR_EACH_OF (const struct note, note, notes->note, notes->count) {
         bool here = !strcmp(note->group, group) && note->warning && note->t >= 0;
         t = here && note->t < t ? note->t : t;
     }

@@ -208,8 +208,7 @@ static int compute_all(struct run *run, struct err *err) {
 
 int run_failures(const struct run *run, bool any, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    for (int i = 0; i < widths->count; i++) {
-        const struct record *record = &run->results.reference[i];
+    FOR_EACH_OF (const struct record, record, run->results.reference, widths->count) {
         int first, failed = record_failures(record, &first);
         if (failed && (any || failed == record->runs))
             return err_set(err, CODE_NUMERICAL, "%d of %d networks failed: %.1800s", failed,

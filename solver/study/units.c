@@ -15,8 +15,7 @@
 
 /* Numbers have an order along which an optimum can be sought; words and seeds never have. */
 static const char *type_of(const struct params *params, const char *name) {
-    for (size_t s = 0; s < params->count; s++) {
-        const struct param_section *section = &params->sections[s];
+    FOR_EACH_OF (const struct param_section, section, params->sections, params->count) {
         size_t length = strlen(section->name);
         if (strncmp(name, section->name, length) || name[length] != '.')
             continue;
