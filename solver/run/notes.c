@@ -266,7 +266,7 @@ static int find_responses(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-/* Notes what training never moves (solver/measure/still.h), of the runs of width N (0: the limit),
+/* Notes what training never moves (solver/measure/still.c), of the runs of width N (0: the limit),
  * whose record this is, unless it has been said of the same names before. */
 static int find_never_moves(struct run *run, int N, const struct record *record, struct err *err) {
     static const char *const why[STILL_CAUSES] = {
