@@ -2,7 +2,7 @@
  * where it is of order one at every width (kernels/maps/change.h), with rate eta0 s and eps times
  * the multipliers of each parameter (docs/theory/parameterizations.md). AdamW decays weights first.
  */
-#include "integrators/optimizer.h"
+#include "integrators/integrator.h"
 
 static struct entry_rule rule(const struct optimizer_step *step) {
     const struct training *training = step->training;

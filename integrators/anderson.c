@@ -1,4 +1,4 @@
-#include "integrators/anderson.h"
+#include "integrators/fixed_point.h"
 
 #include <cblas.h>
 #include <lapacke.h>

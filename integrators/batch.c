@@ -1,4 +1,4 @@
-#include "integrators/batch.h"
+#include "integrators/integrator.h"
 
 int batch_size(const struct training *training, int inputs) {
     return training->batches.size ? training->batches.size : inputs;

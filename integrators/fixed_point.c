@@ -1,6 +1,4 @@
 #include "integrators/fixed_point.h"
-#include "integrators/anderson.h"
-#include "integrators/batch.h"
 #include "kernels/maps/tape.h"
 
 /* Site quantities are of order one; a kernel of this root mean square is round-off. */

@@ -12,7 +12,7 @@
  * The step is judged by f, beside f of the same stages with weights of order 2. Those of the
  * original pair need a fourth stage, of the next step; ours, (7, 15, 14)/36, need none and have the
  * same error (h lambda)^3/48 on W' = lambda W. */
-#include "integrators/schedule.h"
+#include "integrators/integrator.h"
 
 /* A step has a length, times eta0, and the schedule's factor at each of its stages. */
 struct step {

@@ -2,8 +2,7 @@
  * rate of each block, docs/theory/regime2.md section 1). The limit is that of the same discrete
  * algorithm, exactly. Euler's scheme of gradient flow is the same with steps eta0 dt/substeps; dt
  * and substeps are 1 for gradient descent. Weights decay in gradient descent alone. */
-#include "integrators/optimizer.h"
-#include "integrators/schedule.h"
+#include "integrators/integrator.h"
 
 static int gd_advance(struct net *net, const struct training *training, const double *y,
                       struct err *err) {

@@ -1,7 +1,5 @@
 /* The list of integrators and the settings of training. */
 #include "integrators/integrator.h"
-#include "integrators/optimizer.h"
-#include "integrators/schedule.h"
 
 const struct integrator *integrator_of(const struct training *training) {
     return training->optimizer->plain ? training->integrator : &integrator_optimizer;

@@ -25,7 +25,7 @@ struct muon_settings {
     const char *rest; /* names of matrices that it leaves, too */
 };
 
-struct schedule_settings { /* schedule.h */
+struct schedule_settings { /* of struct schedule */
     const struct schedule *kind;
     double warmup, steps, end, power, t0;
 };
@@ -83,3 +83,87 @@ int integrator_clip(const struct net *net, const struct training *training, doub
                     struct err *err);
 /* Evaluations of a run; bs32: if every step reaches the next measured time. */
 double integrator_evaluations(const struct training *training);
+
+/* Which inputs a step trains on. Step t takes the places t P, t P + 1, ... of the endless sequence
+ * of epochs, each of them a permutation of the n inputs: the identity, or one that is a pure
+ * function of order_seed and the epoch. A batch may hold the end of one epoch and the beginning of
+ * the next. As long as steps x P <= n every input is used once (single pass). */
+
+enum batch_order { BATCH_CYCLIC, BATCH_SHUFFLED };
+
+struct batch {
+    int inputs, size, order; /* n, P */
+    uint64_t seed;
+    long long epoch;  /* that `permutation` belongs to; -1: none */
+    int *permutation; /* [n] */
+};
+
+/* P of a training set. */
+int batch_size(const struct training *training, int inputs);
+int batch_init(struct batch *batch, const struct training *training, int inputs, struct err *err);
+void batch_free(struct batch *batch); /* accepts a zeroed struct; idempotent */
+/* index [P] <- the inputs of step t. */
+void batch_at(struct batch *batch, int t, int *index);
+
+/* How the learning rate changes in the course of training: eta(tau) = eta0 schedule_factor(tau),
+ * tau in steps of gradient descent, or the time of gradient flow. With w = warmup, e =
+ * schedule_end, s = (tau - w)/schedule_steps, 1 at most:
+ *
+ *     warmup      tau/w                            before w: the first step has rate 0
+ *     constant    1
+ *     linear      1 - (1 - e) s
+ *     cosine      e + (1 - e) (1 + cos(pi s))/2
+ *     polynomial  e + (1 - e) (1 - s)^p            p = schedule_power
+ *     power       (1 + (tau - w)/t0)^-p            t0 = schedule_t0
+ *
+ * schedule_steps = 0 ends with the run: s = 1 at the last measured time, which no step of gradient
+ * descent begins at. These are the schedules of linear, cosine and inverse square root decay with
+ * warmup (p = 1/2, t0 = w) that users of PyTorch know, step for step. */
+
+/* One row for each schedule. */
+struct schedule {
+    struct choice choice; /* first: a key chooses among schedules */
+    bool ends;            /* the rate falls to its end in a given time, and stays there */
+    /* eta/eta0 at a time `past` after warmup; of a schedule that ends, `left` falls from 1 to 0. */
+    double (*factor)(const struct training *training, double past, double left);
+};
+extern const struct choice *const schedule_list[]; /* NULL at the end */
+extern const struct schedule schedule_constant, schedule_linear, schedule_cosine,
+    schedule_polynomial, schedule_power;
+
+/* tau >= 0. */
+double schedule_factor(const struct training *training, double tau);
+/* Whether the run ends before its warmup does, with a decay that waits for it. */
+bool schedule_is_cut(const struct training *training);
+
+/* Whether the rate at a time depends on how long the run is. */
+bool schedule_follows_steps(const struct training *training);
+
+/* What optimizers share: the list of rows (models/engine/optimizer.h), and the rate and eps of
+ * those that move every entry by a rule. */
+
+/* The rows there are, in the order of the key; the first is the default. */
+#define OPTIMIZERS(OPTIMIZER)                                                                      \
+    OPTIMIZER(gd)                                                                                  \
+    OPTIMIZER(momentum)                                                                            \
+    OPTIMIZER(adam)                                                                                \
+    OPTIMIZER(adamw)                                                                               \
+    OPTIMIZER(lion)                                                                                \
+    OPTIMIZER(muon)
+#define OPTIMIZER_ROW(name) extern const struct optimizer optimizer_##name;
+OPTIMIZERS(OPTIMIZER_ROW)
+#undef OPTIMIZER_ROW
+extern const struct choice *const optimizer_rest_list[]; /* of rest_optimizer; NULL last */
+
+/* Row k of the list, for loops over all optimizers; NULL behind the last. */
+const struct optimizer *optimizer_row(size_t k);
+/* How it moves a matrix: along its gradients ("matrix"), every entry by its own ("entry"), or by a
+ * function of the whole gradient ("whole"). */
+const char *optimizer_class(const struct optimizer *optimizer);
+/* Appends to note [TEXT_NOTE] the names of the optimizers by entry, joined by "or": the remedy in
+ * messages about [eps]. */
+void optimizer_name_by_entry(char *note);
+
+/* rate and eps of the parameter at this step: eta0 schedule adam_rate and eps adam_eps. */
+double optimizer_rate(const struct optimizer_step *step);
+double optimizer_eps(const struct optimizer_step *step);

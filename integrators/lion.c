@@ -5,7 +5,7 @@
  * At eps -> 0 each entry moves by the sign of u, as published. eps, which is of the size of a
  * gradient at any width as Adam's is, makes the step continuous, so that the limit exists and is
  * approached smoothly. beta1 = beta2 = 0 is the descent along signs. */
-#include "integrators/optimizer.h"
+#include "integrators/integrator.h"
 
 static struct entry_rule rule(const struct optimizer_step *step) {
     return (struct entry_rule){.form = ENTRY_LION,

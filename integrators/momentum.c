@@ -1,7 +1,7 @@
 /* Gradient descent with momentum: V = momentum V + K, W += s V, with K the step of plain gradient
  * descent at the rate eta0 and s the factor of the schedule. Decay of weights is decoupled: it is
  * no part of V. */
-#include "integrators/optimizer.h"
+#include "integrators/integrator.h"
 
 static int move(const struct optimizer_step *step, struct change *change, struct array memory[2],
                 struct err *err) {

@@ -1,7 +1,7 @@
 /* Muon for matrices between two populations (kernels/maps/polar.h), at the rate eta0 s times the
  * multiplier muon_rate of each; read-in, read-out, looks, biases and the matrices that the key
  * `rest` names are moved by rest_optimizer at rest_eta0 (optimizer.c). */
-#include "integrators/optimizer.h"
+#include "integrators/integrator.h"
 #include "kernels/maps/polar.h"
 
 static struct polar_rule rule_of(const struct optimizer_step *step) {

@@ -1,8 +1,7 @@
 /* Gradient descent with memory: one step after each evaluation, with the gradient clipped
- * (integrator_clip) before anything else, at the rate eta0 s of its time (schedule.h). Which step
- * it is, the row of the optimizer says. */
-#include "integrators/optimizer.h"
-#include "integrators/schedule.h"
+ * (integrator_clip) before anything else, at the rate eta0 s of its time (schedule_factor). Which
+ * step it is, the row of the optimizer says. */
+#include "integrators/integrator.h"
 #include "kernels/base/text.h"
 #include "kernels/maps/map_response.h"
 #include "kernels/maps/polar.h"

@@ -1,4 +1,4 @@
-#include "integrators/schedule.h"
+#include "integrators/integrator.h"
 
 static double constant(const struct training *training UNUSED, double past UNUSED,
                        double left UNUSED) {

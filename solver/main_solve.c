@@ -1,6 +1,5 @@
 /* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
 #define _POSIX_C_SOURCE 200809L /* getline */
-#include "integrators/optimizer.h"
 #include "kernels/array/dist.h"
 #include "kernels/array/profile.h"
 #include "models/lua/script.h"

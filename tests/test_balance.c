@@ -1,7 +1,7 @@
 /* Balancing of routers: the load-balancing loss and the z-loss by finite differences, in value by
  * plain loops; softmax before top-K; biases that make loads equal, few and many experts; limit
  * beside networks. */
-#include "models/parts/balance.h"
+#include "models/parts/block.h"
 #include "tests/support/sequences.h"
 
 #define FEW "network.experts=4", "network.bias=fixed", "network.biases=0.9 0.3 -0.3 -0.9"

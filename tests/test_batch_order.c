@@ -1,5 +1,5 @@
 /* The order in which minibatches take the inputs. */
-#include "integrators/batch.h"
+#include "integrators/integrator.h"
 #include "tests/support/support.h"
 
 /* Whether index [n] has each of 0 ... n - 1 once. */

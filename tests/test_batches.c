@@ -2,7 +2,7 @@
  * network in closed form, and identities: a batch of everything is full-batch training, a test
  * input leaves no trace, and one that is a training input has its output. The limit on fresh inputs
  * is judged by own networks in test_networks.c. */
-#include "integrators/batch.h"
+#include "integrators/integrator.h"
 #include "tests/oracles/oracle.h"
 #include "tests/support/support.h"
 #include "models/engine/node.h"

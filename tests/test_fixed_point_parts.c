@@ -1,6 +1,5 @@
 /* What fixed-point iteration is made of: the causal factor of a kernel, and the mixing. */
 #include "tests/support/support.h"
-#include "integrators/anderson.h"
 #include "integrators/fixed_point.h"
 
 static double entry(const double *K, size_t n, size_t a, size_t b) {

@@ -1,7 +1,7 @@
 /* Muon in networks and in the limit, where it says something exactly (docs/theory/muon.md): of one
  * input, of one expert, of a smaller tolerance; and what is refused. Against plain loops:
  * test_polar.c and test_optimizer.c; limits against networks: test_networks.c. */
-#include "integrators/optimizer.h"
+#include "integrators/integrator.h"
 #include "kernels/maps/polar.h"
 #include "tests/support/script.h"
 

@@ -2,7 +2,7 @@
  * (oracle_optimizer.c), and against stored trajectories of tiny networks (data/ref/
  * parameterizations), in all three regimes; with schedules and clipping. The weights are the
  * oracle's, put into the net. */
-#include "integrators/optimizer.h"
+#include "integrators/integrator.h"
 #include "tests/support/couple.h"
 
 #include <hdf5.h>

@@ -3,7 +3,7 @@
  * the number of sites or neurons, which is the same here. Each check is of two means of independent
  * runs, to 4 of their standard errors. The argument `long` takes more runs of more sites. */
 #include "tests/support/support.h"
-#include "models/parts/router.h"
+#include "models/parts/block.h"
 #include "solver/measure/stats.h"
 
 /* --- which limits are random ----------------------------------------------------------------- */

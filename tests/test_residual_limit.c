@@ -2,7 +2,6 @@
  * same normals, the ranks there, and the same bits for threads, backends and longer runs. */
 #include "tests/support/support.h"
 #include "kernels/maps/map_limit.h"
-#include "models/parts/balance.h"
 #include "models/parts/block.h"
 #include "tests/oracles/reduction_residual.h"
 

@@ -1,7 +1,7 @@
 /* Responses of the limit are the derivatives that they stand for: finite networks, in which the
  * fields of a matrix are shifted at one time. */
 #include "tests/support/support.h"
-#include "integrators/batch.h"
+#include "integrators/integrator.h"
 #include "models/engine/node.h"
 #include "solver/measure/record.h"
 

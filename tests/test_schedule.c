@@ -2,7 +2,7 @@
  * time, Euler's scheme and gradient descent, runs that begin longer ones, clipping that does not
  * clip. Against plain loops: test_optimizer.c; orders of schemes: test_flow.c; limit and networks:
  * test_networks.c; the fixed point: test_fixed_point.c. */
-#include "integrators/schedule.h"
+#include "integrators/integrator.h"
 #include "tests/support/support.h"
 
 /* Values by hand; a run of 11 measured times dt = 0.5 ends at 5. Round-off of numbers below 1. */

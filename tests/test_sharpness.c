@@ -2,7 +2,7 @@
  * large that step is a gradient over eps, and both are the same but for a constant of each matrix.
  * And of many outputs, on a small stack. */
 #define _XOPEN_SOURCE 700
-#include "integrators/schedule.h"
+#include "integrators/integrator.h"
 #include "tests/support/support.h"
 
 #include <sys/resource.h>

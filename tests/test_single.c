@@ -15,7 +15,7 @@
 #include "tests/support/support.h"
 #include "tests/support/wanted.h"
 #include "kernels/maps/map_finite.h"
-#include "integrators/batch.h"
+#include "integrators/integrator.h"
 #include "models/engine/node.h"
 
 #include <float.h>

@@ -3,7 +3,7 @@
  * test_networks has their limits beside networks. */
 #include "tests/support/script.h"
 
-#include "integrators/optimizer.h"
+#include "integrators/integrator.h"
 #include "models/engine/node.h"
 
 #define READ "key('depth')\nlocal a = population('a')\n"

@@ -1,4 +1,4 @@
-#include "kernels/maps/twotime.h"
+#include "kernels/maps/field.h"
 
 #include <cblas.h>
 

@@ -2,7 +2,7 @@
  *
  * An optimizer turns the gradient of a step into the change of every parameter. Whoever adds one
  * writes its row, with the rule by which it moves single entries, or the functions that move all of
- * them, in a file in integrators/ and enters it in OPTIMIZERS (integrators/optimizer.h): the
+ * them, in a file in integrators/ and enters it in OPTIMIZERS (integrators/integrator.h): the
  * key [training] optimizer, the keys that it reads, the help, the estimate of memory, the kind of a
  * limit's maps, checkpoints and the tests follow from the row.
  *

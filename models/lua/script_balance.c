@@ -1,6 +1,6 @@
 /* Terms of the loss, and selections of experts that balance their loads, as scripts call them. */
 #include "models/lua/script.h"
-#include "models/parts/balance.h"
+#include "models/parts/block.h"
 
 /* --- terms of the loss ----------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Functions of numbers, and arithmetic on everything: what + - * / ^ and f(x) mean for rows over
  * the sites of a population, for numbers of each input, and for plain numbers of Lua. */
 #include "models/lua/script.h"
-#include "models/parts/router.h"
+#include "models/parts/block.h"
 
 struct value script_numbers(lua_State *L, int arg) {
     const struct handle *h = luaL_testudata(L, arg, SCRIPT_VALUE);

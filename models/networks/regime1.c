@@ -8,7 +8,7 @@
  * E = expert_layers; o is sigma or the identity. Top-K: the mask of the K = rho M largest logits is
  * a constant in the backward pass. In the limit psi(0) = b. Written in muP; parameterization.c has
  * what the others have beside it. */
-#include "models/parts/router.h"
+#include "models/parts/block.h"
 
 static const struct param_row regime1_rows[] = {
     {"expert_layers", PARAM_INT, NETWORK_KEY(experts.layers), "1", 1, 8, NULL, NULL,

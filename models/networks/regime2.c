@@ -9,7 +9,7 @@
  * Written in MSSP; parameterization.c has what others have beside it: in muP W_out(0) is smaller by
  * M^{-1/2}, and then nothing of its random part is left in the limit. Cotangents are kappa (router)
  * and kappa N_e (units) times the page's. */
-#include "models/parts/gate.h"
+#include "models/parts/block.h"
 #include "models/engine/net.h"
 
 static const struct param_row regime2_rows[] = {

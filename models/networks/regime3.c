@@ -13,7 +13,7 @@
  * learned parts, zero at the start. In the limit pairs have expert_sites x unit_sites sites and, in
  * muP, the normals of the units, the same for all experts. Cotangents are kappa (router) and iota
  * (pairs) times the page's. */
-#include "models/parts/gate.h"
+#include "models/parts/block.h"
 #include "models/engine/net.h"
 
 static const char *regime3_check(const struct network *network, int N, int expert_sites,

@@ -10,8 +10,7 @@
  * W0 and w are drawn from the pool of the stream: balanced draws make them orthogonal. For alpha =
  * 0 the units are nominally 2^400 N, as N is 2^400: sqrt(alpha) = 2^-200 vanishes, the ones stay
  * exact. Cotangents of experts and units are 1/L times the page's. */
-#include "models/parts/balance.h"
-#include "models/parts/gate.h"
+#include "models/parts/block.h"
 #include "models/engine/net.h"
 
 static const struct param_row residual_rows[] = {

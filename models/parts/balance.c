@@ -1,4 +1,4 @@
-#include "models/parts/balance.h"
+#include "models/parts/block.h"
 #include "models/language/operation.h"
 
 #include <gsl/gsl_cdf.h>

@@ -5,7 +5,7 @@
  *
  * Shared experts, the last ones, have gate 1. Derived cotangents on the units of an expert are
  * b iota times those of the page. */
-#include "models/parts/router.h"
+#include "models/parts/block.h"
 
 const char *experts_check(const struct network *network, int N, const char **key) {
     const char *wrong = network->experts.count ? network_check_iota(network, N, key) : NULL;

@@ -1,6 +1,5 @@
-#include "models/parts/gate.h"
+#include "models/parts/block.h"
 #include "models/engine/net.h"
-#include "models/parts/balance.h"
 
 const struct param_row gate_rows[] = {
     {"gate", PARAM_CHOICE, NETWORK_KEY(routing.gate), "sigmoid", 0, 0, "sigmoid softmax constant",

@@ -1,4 +1,4 @@
-#include "models/parts/router.h"
+#include "models/parts/block.h"
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 

@@ -1,7 +1,7 @@
 /* Gates: what a router over a fixed number of experts makes of its logits, M of each input. */
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
-#include "models/parts/router.h"
+#include "models/parts/block.h"
 
 /* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta. The largest is one of those with
  * m != 0, so that their sum is at least 1; all of them where m is NULL. */

@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/data/data.h"
 #include "models/engine/net.h"
-#include "solver/data/targets.h"
+#include "solver/data/data_file.h"
 #include "solver/data/tokens.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* Targets of a data file. A set has one or several columns at every place (an input or a token);
  * one column holds numbers or labels. */
-#include "solver/data/targets.h"
+#include "solver/data/data_file.h"
 #include "models/engine/net.h"
 
 #include <limits.h>

@@ -17,7 +17,7 @@
  * Of each the root of the mean square over entries, experts and inputs is kept. Gradients are
  * multiplied by the width (df/dphi by 1/agg), which makes them cotangents over gamma0, and b is
  * multiplied by what the network says. In the limit there is h3 alone. */
-#include "solver/measure/aggregation.h"
+#include "solver/measure/coordinate.h"
 
 static const struct series_text term[TERMS] = {
     {"h3", "output of the mixture", "A1 + A21 + A22 + A3"},

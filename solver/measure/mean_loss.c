@@ -1,7 +1,6 @@
 /* The loss of the limit. Its outputs do not fluctuate: it is the loss of the mean of f over
  * replicates, where the mean of the losses would have half the variance of f of one replicate. */
 #include "solver/measure/instrument.h"
-#include "integrators/batch.h"
 
 /* The targets [rows][C] of each time, or of all: step 0; and behind them the weights of rows. */
 struct targets {

@@ -1,5 +1,4 @@
 #include "solver/measure/sharpness.h"
-#include "integrators/schedule.h"
 #include "solver/measure/observe.h"
 
 #include <lapacke.h>

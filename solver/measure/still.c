@@ -4,7 +4,7 @@
 #include "solver/measure/instrument.h"
 #include "kernels/maps/map_limit.h"
 #include "models/engine/node.h"
-#include "models/parts/router.h"
+#include "models/parts/block.h"
 
 /* Whether a limit that learns from the coordinates of the rows that its matrix has read has found 0
  * alone: it has other rows in their place by now. */

@@ -3,7 +3,6 @@
  * share out their blocks of sites. Either way the numbers are the same. */
 #include "solver/run/ensemble.h"
 #include "models/engine/counts.h"
-#include "integrators/batch.h"
 #include "kernels/array/dist.h"
 #include "kernels/array/profile.h"
 #include "solver/run/parts.h"

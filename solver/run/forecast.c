@@ -1,6 +1,4 @@
 #include "solver/run/parts.h"
-#include "integrators/batch.h"
-#include "integrators/schedule.h"
 #include "kernels/base/text.h"
 #include "models/engine/node.h"
 #include "solver/run/ensemble.h"

@@ -1,6 +1,5 @@
 #define _DEFAULT_SOURCE /* getrusage */
 #include "solver/run/parts.h"
-#include "integrators/batch.h"
 #include "solver/measure/observe.h"
 #include "solver/run/ensemble.h"
 

@@ -1,7 +1,6 @@
 /* A net is made as if the new inputs had been test inputs from the start: its first evaluation
  * finds what is subtracted at them (their origins), and the state all else. */
 #include "solver/run/parts.h"
-#include "integrators/batch.h"
 #include "solver/files/result.h"
 #include "solver/run/ensemble.h"
 #include "solver/run/states.h"

@@ -3,7 +3,6 @@
  * that of all. Rank 0, the only one with an open file, writes. */
 #include "solver/run/ensemble.h"
 #include "solver/run/parts.h"
-#include "integrators/batch.h"
 #include "kernels/array/dist.h"
 #include "solver/files/provenance.h"
 #include "solver/run/states.h"

@@ -1,6 +1,5 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/run/states.h"
-#include "integrators/schedule.h"
 #include "kernels/array/dist.h"
 #include "solver/files/partial.h"
 #include "solver/files/provenance.h"

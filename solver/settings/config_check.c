@@ -1,5 +1,4 @@
 /* Checks across keys. */
-#include "integrators/schedule.h"
 #include "solver/settings/names.h"
 
 /* A check that needs no more than its answer: where it is broken, and what is said of the key. */

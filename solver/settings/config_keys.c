@@ -1,7 +1,6 @@
 /* The sections of the ini file that are not a network's or an integrator's, and keys that have no
  * effect where they are. */
 #include "solver/settings/config.h"
-#include "integrators/anderson.h"
 #include "solver/settings/row.h"
 
 #define ROWS(rows) rows, sizeof rows / sizeof *rows

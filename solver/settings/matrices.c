@@ -1,5 +1,4 @@
 /* Names come from the network itself, written without memory or draws. */
-#include "integrators/optimizer.h"
 #include "kernels/base/text.h"
 #include "models/engine/node.h"
 #include "solver/settings/names.h"

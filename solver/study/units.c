@@ -4,7 +4,6 @@
 #include "solver/files/provenance.h"
 #include "solver/run/states.h"
 #include "solver/settings/param_keys.h"
-#include "solver/study/units_check.h"
 
 #include <errno.h>
 #include <omp.h>

@@ -1,4 +1,4 @@
-#include "solver/study/units_check.h"
+#include "solver/study/units.h"
 #include "solver/files/provenance.h"
 #include "solver/run/parts.h"
 #include "solver/settings/row.h"

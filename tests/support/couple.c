@@ -1,5 +1,5 @@
 #include "tests/support/couple.h"
-#include "integrators/optimizer.h"
+#include "integrators/integrator.h"
 #include "kernels/maps/map_finite.h"
 
 const struct couple_oracle *const couple_list[] = {

@@ -1,6 +1,5 @@
 #include "tests/support/couple.h"
 #include "models/parts/block.h"
-#include "models/parts/balance.h"
 
 static void settle(const struct couple *p, struct oracle *of) {
     const struct config *c = &p->run.config;
