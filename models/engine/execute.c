@@ -109,10 +109,8 @@ int program_look_ahead(const struct net *net, struct err *err) {
 
 /* Finds on a device which matrices meet the rows of each node. */
 static void find_looks(struct program *p) {
-    for (int i = p->all - 1; i >= 0; i--) {
-        struct node *v = &p->node[i];
-        v->plan.looks = v->plan.looks_too = -1;
-    }
+    for (int i = 0; i < p->all; i++)
+        p->node[i].plan.looks = p->node[i].plan.looks_too = -1;
     for (int i = p->all - 1; i >= 0 && backend_has_later(p->net->setup.backend); i--) {
         struct node *v = &p->node[i];
         if (!(v->op->traits & OP_MEETS))

@@ -34,6 +34,7 @@ struct value numbers_average(struct program *p, struct value x, struct value y, 
                              int like);
 /* c s^(c - 1) g, of the argument s of node v, whose factor is c. */
 struct value numbers_power_adjoint(struct program *p, int v, int k, struct value g);
+void numbers_power_late(struct net *net, struct node *v); /* s^c, as operation.late */
 extern const struct operation operation_spread, operation_sum;
 
 /* For plan.c: appends the backward pass. */

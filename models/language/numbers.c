@@ -87,7 +87,7 @@ static void power_forward(struct net *net, struct node *v) {
         v->s[k] = c == -1.5 ? 1 / (x[k] * sqrt(x[k])) : pow(x[k], c);
 }
 
-static void power_late(struct net *net, struct node *v) {
+void numbers_power_late(struct net *net, struct node *v) {
     numbers_late(net, v, v->constant.factor, 1);
 }
 
@@ -101,8 +101,9 @@ static OPERATION(plus, .rule_of = "numbers",
                  .forward = plus_forward, .adjoint = adjoint_same, .traits = OP_BY_ROW | OP_BARE);
 static OPERATION(power, .rule_of = "numbers",
                  .constants = CONSTANTS(CONSTANT("c", FIELD_REAL, factor)), .zeros = ZEROS_OF_RULE,
-                 .keeps_zero = power_keeps_zero, .forward = power_forward, .late = power_late,
-                 .adjoint = numbers_power_adjoint, .traits = OP_BY_ROW | OP_BARE);
+                 .keeps_zero = power_keeps_zero, .forward = power_forward,
+                 .late = numbers_power_late, .adjoint = numbers_power_adjoint,
+                 .traits = OP_BY_ROW | OP_BARE);
 
 /* c s^(c - 1) g, 0 where c is 0, whatever s is. */
 struct value numbers_power_adjoint(struct program *p, int v, int k, struct value g) {

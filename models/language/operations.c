@@ -61,6 +61,7 @@ static void times_forward(struct net *net, struct node *v) {
     rows_scale(v->constant.factor, v->value);
 }
 
+/* The factor of a product is 1. */
 static void times_late(struct net *net, struct node *v) {
     numbers_late(net, v, 1, v->constant.factor);
 }
@@ -77,10 +78,6 @@ static void multiply_forward(struct net *net, struct node *v) {
     rows_multiply(argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
 }
 
-static void multiply_late(struct net *net, struct node *v) {
-    numbers_late(net, v, 1, 1);
-}
-
 static const struct operation operation_group_mean, operation_tile, operation_tile_mean;
 
 /* A factor over groups gets the mean over each group. */
@@ -93,7 +90,7 @@ static struct value multiply_adjoint(struct program *p, int v, int k, struct val
                : adjoint_append(p, &operation_group_mean, part, none, mine);
 }
 
-OPERATION(multiply, .zeros = ZEROS_OF_EITHER, .forward = multiply_forward, .late = multiply_late,
+OPERATION(multiply, .zeros = ZEROS_OF_EITHER, .forward = multiply_forward, .late = times_late,
           .adjoint = multiply_adjoint,
           .traits = OP_IN_PLACE | OP_BY_ROW | OP_GROUPED_FACTOR | OP_BARE);
 

@@ -31,9 +31,10 @@ static void attend_finish(struct net *net, struct node *v) {
 
 static const struct operation operation_mix;
 
-static struct value mix_of(struct program *p, struct value A, struct value x, bool transposed,
-                           double factor, int like) {
-    struct value out = adjoint_like(p, &operation_mix, A, x, like);
+struct value tokens_mix(struct program *p, struct value A, struct value x, bool transposed,
+                        double factor, int like) {
+    const struct operation *op = node_of(p, A)->on ? &operation_mix_by_head : &operation_mix;
+    struct value out = adjoint_like(p, op, A, x, like);
     node_of(p, out)->constant.transposed = transposed;
     node_of(p, out)->constant.factor = factor;
     return out;
@@ -41,8 +42,8 @@ static struct value mix_of(struct program *p, struct value A, struct value x, bo
 
 static struct value attend_adjoint(struct program *p, int v, int k, struct value g) {
     const int *argument = p->node[v].argument;
-    return mix_of(p, g, (struct value){argument[1 - k]}, k == 1, p->node[v].constant.factor,
-                  argument[k]);
+    return tokens_mix(p, g, (struct value){argument[1 - k]}, k == 1, p->node[v].constant.factor,
+                      argument[k]);
 }
 
 static OPERATION(attend, .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
@@ -158,13 +159,16 @@ static void mix_forward(struct net *net, struct node *v) {
                                of_input(net, argument(net, v, 1)->value, mu));
 }
 
-static struct value mix_adjoint(struct program *p, int v, int k, struct value g) {
+struct value tokens_mix_adjoint(struct program *p, int v, int k, struct value g) {
     struct value A = {p->node[v].argument[0]}, x = {p->node[v].argument[1]};
-    return k == 1 ? mix_of(p, A, g, true, 1, x.at) : adjoint_like(p, &operation_attend, g, x, A.at);
+    bool heads = node_of(p, A)->on;
+    return k == 1
+               ? tokens_mix(p, A, g, true, 1, x.at)
+               : adjoint_like(p, heads ? &operation_attend_by_head : &operation_attend, g, x, A.at);
 }
 
 static OPERATION(mix, .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
-                 .forward = mix_forward, .adjoint = mix_adjoint,
+                 .forward = mix_forward, .adjoint = tokens_mix_adjoint,
                  .traits = OP_OVER_PAIRS | OP_LINEAR | OP_EVERY_ROW | OP_ADDS);
 
 /* Whether the weights A, of heads or numbers, fit the tokens v. */
@@ -267,10 +271,6 @@ static void root_forward(struct net *net, struct node *v) {
         v->s[i] = 1 / sqrt(argument(net, v, 0)->s[i]);
 }
 
-static void root_late(struct net *net, struct node *v) {
-    numbers_late(net, v, -0.5, 1);
-}
-
 /* A row that is zero ends the run with a sentence. */
 static void root_finish(struct net *net, struct node *v) {
     struct program *p = net->program;
@@ -292,7 +292,7 @@ static const struct operation operation_root = {.name = "power",
                                                     CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
                                                 .zeros = ZEROS_OF_RULE,
                                                 .forward = root_forward,
-                                                .late = root_late,
+                                                .late = numbers_power_late,
                                                 .finish = root_finish,
                                                 .adjoint = numbers_power_adjoint,
                                                 .traits = OP_BY_ROW};

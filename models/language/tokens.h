@@ -48,5 +48,11 @@ static inline int seen(const struct net *net, ptrdiff_t row, bool causal) {
     return causal ? (int)(row % n) + 1 : n;
 }
 
+/* A mixture with weights A, of heads or numbers, or with its matrix transposed, shaped as node
+ * `like`; and the adjoint of one. */
+struct value tokens_mix(struct program *p, struct value A, struct value x, bool transposed,
+                        double factor, int like);
+struct value tokens_mix_adjoint(struct program *p, int v, int k, struct value g);
+
 extern const struct operation operation_top_rows, operation_first_rows, operation_attend_by_head,
     operation_softmax_by_head, operation_mix_by_head;

@@ -17,17 +17,9 @@ static void attend_heads_forward(struct net *net, struct node *v) {
     rows_scale(v->constant.factor / argument(net, v, 0)->on->group, v->value);
 }
 
-/* mix_by_head, or with its matrix transposed, on the units of node `like`. */
-static struct value mix_of(struct program *p, struct value A, struct value x, bool transposed,
-                           int like) {
-    struct value out = adjoint_like(p, &operation_mix_by_head, A, x, like);
-    node_of(p, out)->constant.transposed = transposed;
-    return out;
-}
-
 static struct value attend_heads_adjoint(struct program *p, int v, int k, struct value g) {
     const int *argument = p->node[v].argument;
-    struct value part = mix_of(p, g, (struct value){argument[1 - k]}, k == 1, argument[k]);
+    struct value part = tokens_mix(p, g, (struct value){argument[1 - k]}, k == 1, 1, argument[k]);
     return adjoint_times(p, p->node[v].constant.factor, part);
 }
 
@@ -111,12 +103,6 @@ static void mix_heads_forward(struct net *net, struct node *v) {
     }
 }
 
-static struct value mix_heads_adjoint(struct program *p, int v, int k, struct value g) {
-    struct value A = {p->node[v].argument[0]}, x = {p->node[v].argument[1]};
-    return k == 1 ? mix_of(p, A, g, true, x.at)
-                  : adjoint_like(p, &operation_attend_by_head, g, x, A.at);
-}
-
 OPERATION(mix_by_head, .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
-          .prepare = units_prepare, .forward = mix_heads_forward, .adjoint = mix_heads_adjoint,
+          .prepare = units_prepare, .forward = mix_heads_forward, .adjoint = tokens_mix_adjoint,
           .traits = OP_OVER_PAIRS | OP_EVERY_ROW);

@@ -105,11 +105,11 @@ int script_whole(lua_State *L, int arg, int least, int most);
 enum script_may { SCRIPT_PLAIN, SCRIPT_IID, SCRIPT_START };
 struct weight script_weight(lua_State *L, int arg, enum script_may may);
 const struct node *script_node(lua_State *L, struct value v);
-/* A name of at most 23 letters, digits and _, a letter first, that no other `kind` has. */
+/* A name of at most 23 letters, digits and _, a letter first, that no other `kind` has; of kind
+ * "results" it is asked later whether the output has room for it (solver/measure/record_names.c).
+ */
 const char *script_name(lua_State *L, int arg, const char *kind);
 bool script_has(lua_State *L, const char *kind, const char *name);
-/* The name of something that is measured, which no output of every network has. */
-const char *script_result(lua_State *L, int arg);
 /* One name of an axis has one length. */
 void script_axis(lua_State *L, const char *axis, int length);
 /* A field of an optional table of options: words that results carry. */

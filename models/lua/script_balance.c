@@ -7,7 +7,7 @@
 static int penalty(lua_State *L) {
     struct value s = script_numbers(L, 1);
     script_options(L, 3, "about equation");
-    const char *name = script_result(L, 2);
+    const char *name = script_name(L, 2, "results");
     const char *about = script_text(L, 3, "about", "term of the loss");
     const char *equation = script_text(L, 3, "equation", "");
     program_penalty_mean(script_program(L), s, 1, false, name, about, equation);
@@ -71,7 +71,7 @@ static void push_series_name(lua_State *L, const char *name, const char *suffix)
     if (script_has(L, "results", lua_tostring(L, -1)))
         luaL_error(L, "two results are called %s; {name = ...} tells selections apart",
                    lua_tostring(L, -1));
-    script_result(L, -1);
+    script_name(L, -1, "results");
     lua_pop(L, 1);
 }
 

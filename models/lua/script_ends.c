@@ -57,12 +57,6 @@ static int key(lua_State *L) {
 
 /* --- what is measured ------------------------------------------------------------------------ */
 
-/* Whether the output has room for this name is asked once all series are known
- * (solver/measure/record_names.c). */
-const char *script_result(lua_State *L, int arg) {
-    return script_name(L, arg, "results");
-}
-
 const char *script_text(lua_State *L, int options, const char *field, const char *otherwise) {
     const char *text = script_option(L, options, field) ? lua_tostring(L, -1) : otherwise;
     return script_word(L, text ? text : otherwise);
@@ -110,7 +104,7 @@ static int kernel(lua_State *L) {
     struct value x = script_rows(L, 1);
     no_pairs(L, x);
     script_options(L, 3, "scale about equation label");
-    const char *name = script_result(L, 2);
+    const char *name = script_name(L, 2, "results");
     double scale = script_option(L, 3, "scale") ? script_real(L, -1, -1e12, 1e12) : 1;
     const char *about = script_text(L, 3, "about", gradient ? "gradient kernel" : "feature kernel");
     const char *equation = script_text(L, 3, "equation", gradient ? "<g g>" : "<x x>");
@@ -122,7 +116,7 @@ static int kernel(lua_State *L) {
 
 static int read_out_kernel(lua_State *L) {
     script_options(L, 2, "about equation label");
-    const char *name = script_result(L, 1),
+    const char *name = script_name(L, 1, "results"),
                *about = script_text(L, 2, "about", "kernel of the read-out");
     program_read_out_kernel(script_program(L), name, about, script_text(L, 2, "equation", "<w w>"));
     label_kernel(L, 2);
@@ -166,7 +160,7 @@ static int show(lua_State *L) {
         luaL_error(L, "what is made of a mean over inputs is not shown; penalty() shows its term");
     no_pairs(L, s);
     script_options(L, 3, "axis about equation label");
-    const char *name = script_result(L, 2), *dims = dims_of(L, s);
+    const char *name = script_name(L, 2, "results"), *dims = dims_of(L, s);
     const char *about = script_text(L, 3, "about", gradient ? "gradient of numbers" : "numbers");
     const char *equation = script_text(L, 3, "equation", "");
     (gradient ? program_show_gradient : program_show)(script_program(L), s, dims, name, about,

@@ -14,11 +14,6 @@ static int in_halves(lua_State *L, const char *option, int sites) {
     return setup->limit.half_number ? sites / 2 : sites;
 }
 
-/* Whether the key [solver] sites is at the top of the stack. */
-static bool names_sites(lua_State *L) {
-    return lua_type(L, -1) == LUA_TSTRING && !strcmp(lua_tostring(L, -1), "sites");
-}
-
 /* What is at the top of the stack: a whole number, or a key of [solver] with the sites of the limit
  * (or of its half). drawn: the number is of sites, too, and not of units for a site. */
 static int sites_of(lua_State *L, const char *option, int most, bool drawn) {
@@ -110,7 +105,8 @@ static int population(lua_State *L) {
     double sites = (double)program_sites(p, size);
     if (of)
         sites = (double)of->on->sites * group;
-    else if (script_option(L, 2, "sites") && !names_sites(L))
+    else if (script_option(L, 2, "sites") &&
+             !(lua_type(L, -1) == LUA_TSTRING && !strcmp(lua_tostring(L, -1), "sites")))
         sites = sites_of(L, "sites", 100000000, true);
     if (sites > 1e9)
         luaL_error(L, "population %s would have %f sites", name, sites);

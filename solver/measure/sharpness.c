@@ -181,11 +181,6 @@ static double edge_of(const struct sharpness *s, const struct training *training
            optimizer->edge(training, schedule * training->weight_decay);
 }
 
-static void add_kernel(const double *K, size_t count, double *sum) {
-    for (size_t k = 0; k < count; k++)
-        sum[k] += K[k];
-}
-
 /* The largest eigenvalue of each parameter's part and of their sum, left in `sum`; K is used up. */
 static int find_values(double *value, const struct sharpness_source *source,
                        const struct training *training, const double *root, double *K, double *sum,
@@ -197,7 +192,8 @@ static int find_values(double *value, const struct sharpness_source *source,
     for (int i = 0; i < net->parameters.count; i++) {
         TRY(training ? sharpness_precondition(source, training, i, K, err)
                      : find_products(source, i, K, err));
-        add_kernel(K, count, sum);
+        for (size_t k = 0; k < count; k++)
+            sum[k] += K[k];
         TRY(largest_eigenvalue(net, root, K, &value[1 + i], err));
     }
     memcpy(K, sum, count * sizeof *sum);
