@@ -225,7 +225,7 @@ LEAST = {"limit": ("solver.replicates", 4), "reference": ("reference.seeds", 8),
 
 
 # Shown rows that are still to be made again with as many runs (their commands say with how few).
-FEW = {192, 218}
+FEW = {192}
 
 
 def test_errors_are_of_enough_runs(rows):
