@@ -193,7 +193,7 @@ def shown(figure):
 
 
 @pytest.mark.filterwarnings("error")
-def test_attention_maps(files, tmp_path):
+def test_attention_maps(files, tmp_path, coarse):
     """A row for each head; beside them the one head of the limit."""
     run = command.load(files["heads"])
     figure = maps.figure_attention(run, types.SimpleNamespace(times=None))
@@ -214,7 +214,7 @@ def test_attention_maps(files, tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_tangent_maps(files, tmp_path, capsys):
+def test_tangent_maps(files, tmp_path, capsys, coarse):
     run = command.load(files["full"])
     images, limits = shown(maps.figure_tangent(run, types.SimpleNamespace(times=[0, 5])))
     order = [0, 2, 1, 3]  # of y = 1 -1 1 -1
@@ -276,7 +276,7 @@ def test_all_pictures(files, tmp_path, capsys, coarse):
 
 
 @pytest.mark.filterwarnings("error")
-def test_sides(files, tmp_path, capsys):
+def test_sides(files, tmp_path, capsys, coarse):
     """What dmft-compare writes: every picture of each parameterization, loss and kernels of all on
     one axis, the coordinate check; and the lines of that are the exponents of the file."""
     run = command.load(files["sides"])
@@ -309,7 +309,7 @@ def test_sides(files, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("error")
-def test_several_files_on_one_axis(files, tmp_path, monkeypatch, capsys):
+def test_several_files_on_one_axis(files, tmp_path, monkeypatch, capsys, coarse):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(STYLE, "figure.constrained_layout.use", True)
     assert command.main([files["full"], files["single"], "--what", "loss"]) == 0
@@ -329,7 +329,7 @@ def test_several_files_on_one_axis(files, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.filterwarnings("error")
-def test_sweeps(files, tmp_path, monkeypatch, capsys):
+def test_sweeps(files, tmp_path, monkeypatch, capsys, coarse):
     """The lines are the losses of the file, of each width and the limit; and a folder alone draws
     the same."""
     monkeypatch.chdir(tmp_path)

@@ -7,7 +7,9 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What the first block makes, in a size that takes seconds.
 SMALLER = (('{"steps": 20}', '{"steps": 3}, "solver": {"sites": 64, "replicates": 2}'),
-           ('"steps": 50', '"steps": 3'), ("logspace(0.1, 6, 8)", "logspace(0.1, 6, 4)"),
+           ('"training.steps": 50', "**FEW"),
+           ('{"sweep": {"program.b"', '{**FEW, "sweep": {"program.b"'),
+           ("logspace(0.1, 6, 8)", "logspace(0.1, 6, 4)"),
            ("sizes=[1, 0.5, 0.25], powers=[0, 0.5, 1]", "sizes=[1, 0.25], powers=[0, 1]"),
            (r"parameterization = mup\n", r"parameterization = mup\n[training]\nsteps = 3\n[solver]"
             r"\nsites = 64\nexpert_sites = 64\nreplicates = 2\n"),
@@ -21,7 +23,8 @@ def test_blocks_run_one_after_the_other(tmp_path, monkeypatch):
     with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as file:
         blocks = re.findall(r"```python\n(.*?)```", file.read(), re.S)
     assert len(blocks) >= 6
-    session = {}
+    assert all(any(whole in block for block in blocks) for whole, _ in SMALLER)
+    session = {"FEW": {"training.steps": 3, "solver.sites": 64, "solver.replicates": 2}}
     for block in blocks:
         for whole, part in SMALLER:
             block = block.replace(whole, part)
