@@ -177,6 +177,8 @@ def draw(rows, path):
     figure, axes = plt.subplots(rows_of_panels, min(4, len(sides) + 1), squeeze=False,
                                 figsize=(12, 3 * rows_of_panels), layout="constrained")
     axes = list(axes.flat)
+    least = min(float(row[7]) for row in rows if row[5] not in ("shift", "factor"))
+    floor = 0.03 if least < 0.045 else 0.05
     for ax in axes[len(sides):-1]:
         ax.set_axis_off()
     for ax, side in zip(axes, sides):
@@ -191,10 +193,11 @@ def draw(rows, path):
                 f"$N = {key[4]}$"
             ax.errorbar(eta0, mean, (mean - low, high - mean), color=f"C{k % 10}", lw=1,
                         marker="osD^v<>"[k % 7], ms=3, capsize=2, label=label)
-        ax.set(xscale="log", yscale="log", ylim=(0.05, 0.6), xlabel=r"learning rate $\eta_0$",
+        ax.set(xscale="log", yscale="log", ylim=(floor, 0.6), xlabel=r"learning rate $\eta_0$",
                title=f"{side[0].replace('mup', 'muP').replace('mssp', 'MSSP')}, {side[1]}")
         ax.set_xticks([0.05, 0.1, 0.2, 0.4, 0.8], ["0.05", "0.1", "0.2", "0.4", "0.8"])
-        ax.set_yticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
+        ticks = [tick for tick in ("0.03", "0.05", "0.1", "0.2", "0.4") if float(tick) >= floor]
+        ax.set_yticks([float(tick) for tick in ticks], ticks)
         ax.minorticks_off()
         ax.legend(fontsize=5.5)
     axes[0].set_ylabel("test loss after one pass")
