@@ -75,12 +75,13 @@ static void prepare_libraries(char **argv) {
         execv("/proc/self/exe", argv); /* if it fails all works as well, but slower */
 }
 
-/* Memory that an operation gives back stays with the process for the next one: without this the
- * kernel clears the same pages again at every step, a seventh of the time of small networks. */
+/* Memory that an operation or a replicate gives back stays with the process for the next one:
+ * without this the kernel clears the same pages again at every step, a seventh of the time of small
+ * networks, and for every replicate of a limit. */
 static void keep_memory(void) {
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_TOP_PAD, 1 << 20);
 #endif
 }
