@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import math
-import statistics
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,8 @@ from dmft.errors import InputError
 
 if TYPE_CHECKING:  # dmft-sweep, which needs Student's law alone, starts without it (test_study.py)
     import xarray
+
+SMALLEST = np.finfo(float).tiny  # below it a probability is no number
 
 
 @functools.lru_cache(None)
@@ -59,29 +60,16 @@ def student(freedom):
 
 def normal_of(t, freedom):
     """The normal number that is exceeded as rarely as t of Student's law, an array; NaN without a
-    degree of freedom.
-
-    The share beyond t of n degrees is C x^(n/2) times the integral of (1 - x v^(2/n))^(-1/2) over v
-    from 0 to 1, with x = n/(n + t^2). Up to t = 1 it is Wallace's approximation (off by less than
-    .01 there), as are numbers that are too rare for a probability.
+    degree of freedom, and t itself where a probability is below all numbers.
 
     >>> normal_of([2.364624, -0.5], 7).round(4)                 # 97.5 % of t is that of z
-    array([ 1.96  , -0.4788])
+    array([ 1.96  , -0.4783])
     """
-    t, n = np.broadcast_arrays(np.asarray(t, float), np.asarray(freedom, float))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        n = np.where(n >= 1, np.minimum(n, 1e6), np.nan)
-        z = np.array(np.sign(t) * (8 * n + 1) / (8 * n + 3) * np.sqrt(n * np.log1p(t ** 2 / n)))
-    nodes, weights = _quadrature()
-    far = np.abs(t) > 1
-    for k in np.flatnonzero(far & np.isfinite(t) & np.isfinite(n)):
-        of, x = n.flat[k], 1 / (1 + t.flat[k] ** 2 / n.flat[k])
-        factor = math.lgamma((of + 1) / 2) - math.lgamma(of / 2) - 0.5 * math.log(math.pi)
-        beyond = math.exp(factor + of / 2 * math.log(x)) / of * float(
-            (weights / 2 / np.sqrt(1 - x * ((nodes + 1) / 2) ** (2 / of))).sum())
-        if 1e-300 < beyond < 0.5:
-            z.flat[k] = math.copysign(-statistics.NormalDist().inv_cdf(beyond), t.flat[k])
-    return z
+    from scipy.special import ndtri, stdtr
+    with np.errstate(invalid="ignore"):
+        t, n = np.broadcast_arrays(np.asarray(t, float), np.asarray(freedom, float))
+        rare = stdtr(np.where(n >= 1, np.minimum(n, 1e6), np.nan), -abs(t))
+        return np.where(rare <= SMALLEST, t, np.copysign(-ndtri(rare), t))
 
 
 def _ended(array: xarray.DataArray) -> np.ndarray:
