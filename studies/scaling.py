@@ -15,8 +15,8 @@ from dmft.plot.select import quantity
 from dmft.plot.style import BANDS, BARS, COLOURS
 from dmft.study.curves import compare
 from tables import samples_of
-from verdict import (EXPONENT, SEEN, above, all_of, below, drift, interval, judge, near, of_optimum,
-                     of_runs, within_factor)
+from verdict import (EXPONENT, SEEN, above, all_of, below, by_intervals, drift, interval, judge,
+                     near, of_optimum, of_runs, within_factor)
 
 # Of the coordinate check (docs/output.md).
 TERMS = {"experts aggregated":
@@ -178,10 +178,8 @@ def whole_curve(run, cell, best, rate: str):
         words.append(f"that of N = {N[-1]:g} {moved} that of N = {narrow:g}, and is apart from it "
                      f"by {span(*found[3:])} at the same rates")
         if narrow == N[0]:
-            claim, ends = RATE[rate][1], np.log(found[1:3])
-            verdict = None if not np.isfinite(ends).all() else \
-                True if claim.low < ends[0] and ends[1] < claim.high else \
-                False if ends[1] < claim.low or claim.high < ends[0] else None
+            ends = np.log(found[1:3])
+            verdict = by_intervals([ends], RATE[rate][1]) if np.isfinite(ends).all() else None
     return verdict, "; ".join(words)
 
 

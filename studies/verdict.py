@@ -40,7 +40,11 @@ def all_of(verdicts) -> bool | None:
 def jointly(samples, claim: Claim) -> bool | None:
     """Of a claim about several quantities at once: intervals that hold for all of them together
     decide, for shown as for contradicted. samples [quantity][sample]; none: cannot tell."""
-    ends = [interval(one, len(samples)) for one in samples]
+    return by_intervals([interval(one, len(samples)) for one in samples], claim)
+
+
+def by_intervals(ends, claim: Claim) -> bool | None:
+    """The same, where the intervals (low, high) are known; one that is NaN cannot tell."""
     if any(high < claim.low or claim.high < low for low, high in ends):
         return False
     inside = [claim.low < low and high < claim.high for low, high in ends]

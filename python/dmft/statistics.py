@@ -22,7 +22,7 @@ from dmft.errors import InputError
 if TYPE_CHECKING:  # dmft-sweep, which needs Student's law alone, starts without it (test_study.py)
     import xarray
 
-SMALLEST = np.finfo(float).tiny  # below it a probability is no number
+SMALLEST = np.finfo(float).tiny  # a probability below it has lost digits
 
 
 @functools.lru_cache(None)

@@ -15,7 +15,8 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from tables import command, keep, numbers, samples_of, told  # noqa: E402
-from verdict import WORDS, below, interval, jointly, judge, of_runs, within_factor  # noqa: E402
+from verdict import (WORDS, below, by_intervals, interval, jointly, judge,  # noqa: E402
+                     of_runs, within_factor)
 
 from dmft.study.curves import compare  # noqa: E402
 
@@ -77,10 +78,7 @@ def tell(found):
                        len(others))
         rows += [(*key, of, *(f"{one:.4g}" for one in three))
                  for of, three in (("shift", both[:3]), ("factor", both[3:]))]
-        claim = within_factor(FACTOR)
-        low, high = np.log(both[1:3])
-        inside = True if claim.low < low and high < claim.high else \
-            False if high < claim.low or low > claim.high else None
+        inside = by_intervals([np.log(both[1:3])], within_factor(FACTOR))
         print(f"alpha {key[1]:g}: the curve is moved by {both[0]:.3g} [{both[1]:.3g}, "
               f"{both[2]:.3g}] in the rate, {len(others)} together, within {FACTOR}: "
               f"{WORDS[inside]}; apart by {both[3]:.3g} [{both[4]:.3g}, {both[5]:.3g}]")
