@@ -68,7 +68,7 @@ def normal_of(t, freedom):
     from scipy.special import ndtri, stdtr
     with np.errstate(invalid="ignore"):
         t, n = np.broadcast_arrays(np.asarray(t, float), np.asarray(freedom, float))
-        rare = stdtr(np.where(n >= 1, np.minimum(n, 1e6), np.nan), -abs(t))
+        rare = stdtr(np.where(n >= 1, n, np.nan), -abs(t))
         return np.where(rare <= SMALLEST, t, np.copysign(-ndtri(rare), t))
 
 
