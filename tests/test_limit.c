@@ -29,6 +29,36 @@ static void outcome_free(struct outcome *o) {
     run_free(&o->run);
 }
 
+/* What judges bits here sees one bit of one entry at times that both runs have, the second time of
+ * a kernel included, and no other. */
+TEST(one_bit_is_seen) {
+    static const struct {
+        const char *name;
+        int t, s;
+        bool seen;
+    } cases[] = {{"f", 0, 0, true},     {"f", 7, 0, true},     {"f", 8, 0, false},
+                 {"Phi1", 0, 7, true},  {"Phi1", 7, 7, true},  {"Phi1", 7, 8, false},
+                 {"Phi1", 8, 0, false}, {"Phi1", 7, 0, true},  {"fallback", 7, 0, true}};
+    FREED(outcome_free) struct outcome short_run = {0}, whole = {0};
+    solve(&short_run, NULL);
+    solve(&whole, ARGS("training.steps=10"));
+    const struct record *a = &short_run.limit, *b = &whole.limit;
+    assert_null(support_differs(a, b, 8));
+    assert_null(support_differs(b, a, 8));
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (int run = 0; run < b->runs; run += b->runs - 1) {
+            const struct series *series = record_find(b, cases[i].name);
+            size_t P = (size_t)whole.run.data.P, mu = cases[i].name[1] == 'h' ? P - 1 : 0;
+            double *entry = record_at(b, series, run, cases[i].t) +
+                            (mu * (size_t)b->T + (size_t)cases[i].s) * (mu ? P : 0) + mu;
+            double was = *entry;
+            *entry = nextafter(was, INFINITY);
+            assert_int_equal(support_differs(a, b, 8) != NULL, cases[i].seen);
+            assert_int_equal(support_differs(b, a, 8) != NULL, cases[i].seen);
+            *entry = was;
+        }
+}
+
 static void compare_bits(const char *const *a, const char *const *b, int T, const char *what) {
     FREED(outcome_free) struct outcome x = {0}, y = {0};
     solve(&x, a);

@@ -346,36 +346,53 @@ void support_same(const struct record *record, const struct record *other) {
     }
 }
 
-void support_same_times(const struct record *a, const struct record *b, int T, const char *what) {
-    assert_int_equal(a->count, b->count);
+/* The first entry of a series that differs from that of the other record within T times, and its
+ * run; false: none does. */
+static bool find_difference(const struct record *a, const struct series *x, const struct record *b,
+                            const struct series *y, int T, int *run, size_t *entry) {
+    size_t row = x->size / (size_t)a->T, width = row; /* values of one time, and of one s */
+    bool full = false;
+    const char *axis = x->dims;
+    for (int i = 0; i < x->axes; i++, axis += strcspn(axis, " ") + 1) {
+        if (full)
+            width *= x->shape[i];
+        else if (axis[0] == 's' && (axis[1] == ' ' || !axis[1]))
+            full = true, width = 1;
+    }
+    for (*run = 0; *run < a->runs && *run < b->runs; ++*run)
+        for (*entry = 0; *entry < row * (size_t)T; ++*entry) {
+            size_t t = *entry / row, k = *entry % row, j = k;
+            if (full) { /* [mu][s][nu], s < T of either record */
+                size_t past = (size_t)a->T * width, mu = k / past;
+                if (k % past >= (size_t)T * width)
+                    continue;
+                j = mu * (size_t)b->T * width + k % past;
+            }
+            if (memcmp(record_at(a, x, *run, (int)t) + k, record_at(b, y, *run, (int)t) + j,
+                       sizeof(double)))
+                return true;
+        }
+    return false;
+}
+
+const char *support_differs(const struct record *a, const struct record *b, int T) {
+    static char text[128];
     for (int s = 0; s < a->count; s++) {
         const struct series *x = &a->series[s], *y = record_find(b, x->name);
-        if (!y)
-            fail_msg("%s: no %s", what, x->name);
-        size_t row = x->size / (size_t)a->T, width = row; /* values of one time, and of one s */
-        bool full = false;
-        const char *axis = x->dims;
-        for (int i = 0; i < x->axes; i++, axis += strcspn(axis, " ") + 1) {
-            if (full)
-                width *= x->shape[i];
-            else if (axis[0] == 's' && (axis[1] == ' ' || !axis[1]))
-                full = true, width = 1;
-        }
-        for (int r = 0; r < a->runs && r < b->runs; r++)
-            for (size_t i = 0; i < row * (size_t)T; i++) {
-                size_t t = i / row, k = i % row, j = k;
-                if (full) { /* [mu][s][nu], s < T of either record */
-                    size_t past = (size_t)a->T * width, mu = k / past;
-                    if (k % past >= (size_t)T * width)
-                        continue;
-                    j = mu * (size_t)b->T * width + k % past;
-                }
-                const double *p = record_at(a, x, r, (int)t) + k;
-                const double *q = record_at(b, y, r, (int)t) + j;
-                if (memcmp(p, q, sizeof *p))
-                    fail_msg("%s: %s run %d entry %zu: %.17g, %.17g", what, x->name, r, i, *p, *q);
-            }
+        int run = 0;
+        size_t entry = 0;
+        if (y && !find_difference(a, x, b, y, T, &run, &entry))
+            continue;
+        snprintf(text, sizeof text, y ? "%s run %d entry %zu" : "no %s", x->name, run, entry);
+        return text;
     }
+    return a->count == b->count ? NULL : "one has more series";
+}
+
+void support_same_times(const struct record *a, const struct record *b, int T, const char *what) {
+    const char *differs = support_differs(a, b, T);
+    if (differs)
+        fail_msg("%s: %s", what, differs);
 }
 
 void two_runs_free(struct run (*runs)[2]) {

@@ -74,8 +74,10 @@ void support_one(const char *file, const char *const *overrides, int N, struct r
 double support_value(const struct record *record, const char *name, int r, int t, size_t k);
 /* Fails unless all series of a record are in the other one, bit for bit. */
 void support_same(const struct record *record, const struct record *other);
-/* The same of the first T times of two records, which may have other times behind them, and of the
- * runs that both have; they have the same series. */
+/* Where two records of the same series first differ by a bit within the first T times of the runs
+ * that both have; either may have other times behind them. NULL: nowhere. */
+const char *support_differs(const struct record *a, const struct record *b, int T);
+/* Fails where they do. */
 void support_same_times(const struct record *a, const struct record *b, int T, const char *what);
 /* dst [count][sites] = factor times the values of rows. */
 void support_copy(double *dst, struct rows rows, double factor);
