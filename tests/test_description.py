@@ -90,8 +90,10 @@ def test_every_operation_and_rule_stands_on_the_page_with_its_constants(tmp_path
              "rows": table("Rules of rows", "###"), "penalty": table("Penalties", "###")}
     met = {kind: set() for kind in known}
     for whole in described(tmp_path):
-        for program in [whole.limit, *whole.networks]:
-            for op in program.operations if program else ():
+        for program in filter(None, [whole.limit, *whole.networks]):
+            for W in program.matrices:  # a map has as many columns as sites, and alone a scale s_f
+                assert W.width == 0 if W.kind == "map" else W.width > 0 and W.s_f == 1, W
+            for op in program.operations:
                 assert op.operation != "ones" or op.row == "all", op
                 constants = set(op.constants)
                 if "rule" in constants:
@@ -346,11 +348,14 @@ def test_the_largest_seed_is_told():
 def test_the_rate_of_all_heads_is_that_of_a_part_and_of_their_number(head_limit):
     """(n/m)^1/2 of a part, with 1/H where heads are added up, and of the whole."""
     more = {"network." + key: value for key, value in head_limit.items()}
-    for way, rates in (("each", (0.5 ** 0.5, 0.5 ** 0.5)), ("together", (1, 1))):
+    for way, rates, rest in (("each", (0.5 ** 0.5, 0.5 ** 0.5), ""), ("together", (1, 1), ""),
+                             ("together", None, "W_Q_0")):
         network = dmft.describe(f"{ROOT}/data/transformer.ini", **more, **{
             "training.optimizer": "muon", "training.muon_heads": way, "network.experts": 0,
-            "reference.widths": 64}).networks[0]
-        found = [scaling(network, W).muon for W in network.matrices if W.name[:3] in ("W_Q", "W_O")]
-        assert found == pytest.approx(rates * (len(found) // 2))
-        assert {W.muon_whole for W in network.matrices if W.name[:3] == "W_Q"} == {
-            "W_Q_0" if way == "together" else None}
+            "training.rest": rest, "reference.widths": 64}).networks[0]
+        if rates:
+            found = [scaling(network, W).muon for W in network.matrices
+                     if W.name[:3] in ("W_Q", "W_O")]
+            assert found == pytest.approx(rates * (len(found) // 2))
+        assert {W.muon_whole for W in network.matrices if W.name[:5] == "W_Q_0"} == {
+            "W_Q_0" if way == "together" and not rest else None}

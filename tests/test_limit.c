@@ -36,9 +36,9 @@ TEST(one_bit_is_seen) {
         const char *name;
         int t, s;
         bool seen;
-    } cases[] = {{"f", 0, 0, true},     {"f", 7, 0, true},     {"f", 8, 0, false},
-                 {"Phi1", 0, 7, true},  {"Phi1", 7, 7, true},  {"Phi1", 7, 8, false},
-                 {"Phi1", 8, 0, false}, {"Phi1", 7, 0, true},  {"fallback", 7, 0, true}};
+    } cases[] = {{"f", 0, 0, true},     {"f", 7, 0, true},    {"f", 8, 0, false},
+                 {"Phi1", 0, 7, true},  {"Phi1", 7, 7, true}, {"Phi1", 7, 8, false},
+                 {"Phi1", 8, 0, false}, {"Phi1", 7, 0, true}, {"fallback", 7, 0, true}};
     FREED(outcome_free) struct outcome short_run = {0}, whole = {0};
     solve(&short_run, NULL);
     solve(&whole, ARGS("training.steps=10"));
