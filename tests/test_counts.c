@@ -2,7 +2,8 @@
  * launched, waits of the host, and bytes that cross. On a device an operation takes some 4
  * microseconds to launch and a wait some 15, so that these counts, and not sites, decide what a run
  * of few sites takes. The bounds are what was counted when they were written, and a tenth more; of
- * waits a fiftieth, so that one more in each step fails. */
+ * waits a fiftieth or, of regime2, none, so that one more in each step fails. */
+#include "solver/run/run.h"
 #include "tests/support/support.h"
 #include "tests/support/wanted.h"
 
@@ -36,9 +37,30 @@ TEST(a_limit_asks_little_of_a_device) {
     count("data/regime2.ini",
           ARGS("output.kernels=none", "output.responses=no", "solver.sites=512",
                "solver.expert_sites=512"),
-          0, (struct counts){1030, 62, 860000, 485000});
+          0, (struct counts){1030, 60, 860000, 485000});
     count("data/transformer.ini", ARGS("solver.halves=no", "solver.sites=160"), 0,
           (struct counts){8810, 618, 14570000, 34060000});
+}
+
+/* Whether a gradient is exactly 0 comes from a device a step late, and from the last step never. */
+TEST(what_never_moves_on_a_device) {
+    static const char *const steps[] = {"training.steps=4", "training.steps=5"};
+    if (!emulated_counted)
+        skip();
+    for (int k = 0; k < 2; k++) {
+        FREED(run_free) struct run run;
+        struct err err;
+        bool told = false;
+        support_run_text(
+            &run, (const char *const[]){steps[k], NULL},
+            "[network]\nmodel = regime1\nexperts = 4\nrho = 0.25\ngate = softmax\nbias = trained\n"
+            "[data]\ninputs = 8\ndimension = 10\n[solver]\nsites = 64\n"
+            "replicates = 2\nbackend = cuda\n");
+        assert_int_equal(run_march(&run, &err), CODE_OK);
+        for (int n = 0; n < run.notes.count; n++)
+            told |= !strncmp(run.notes.note[n].text, "Q, b never move:", 16);
+        assert_int_equal(told, k);
+    }
 }
 
 int main(void) {

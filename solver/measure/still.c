@@ -59,49 +59,35 @@ static void rows_of_parameter(const struct net *net, const struct parameter *p, 
         rows[ROWS_READ] = p->map->x;
 }
 
-static double judge_parameter(const struct net *net, const struct parameter *p, const bool *zero) {
-    const struct node *v = node_of_parameter(net->program, p);
-    bool read = zero[ROWS_READ], back = zero[ROWS_BACK];
-    if (!v)
-        return STILL_MOVES;
+/* What the host knows of a parameter at this time, and no row says. */
+static bool host_finds_zero(const struct net *net, const struct parameter *p,
+                            const struct node *v) {
     if (p->map)
-        read = net_keeps_rows(net, p->map) ? read : coordinates_are_zero(p->map);
-    else if (!v->on) {
+        return !net_keeps_rows(net, p->map) && coordinates_are_zero(p->map);
+    return !v->on && p->A && numbers_are_zero(p);
+}
+
+static double judge_parameter(const struct net *net, const struct parameter *p, const bool *zero,
+                              bool host) {
+    const struct node *v = node_of_parameter(net->program, p);
+    bool read = zero[ROWS_READ] || (p->map && host), back = zero[ROWS_BACK];
+    if (!p->map && !v->on) {
         read = back;
-        back = p->A && numbers_are_zero(p);
+        back = host;
     }
     if (back)
         return !v->on && makes_one_gate(net->program, v) ? STILL_ONE_GATE : STILL_UNANSWERED;
     return read ? STILL_READS_NOTHING : STILL_MOVES;
 }
 
-/* before: the row of the time before, or NULL. What has moved once is not looked at again. */
-static bool has_moved(const double *before, int parameter) {
-    return before && before[parameter] == STILL_MOVES;
-}
-
-static int ask(const struct measuring *m, struct err *err UNUSED) {
-    double *room = m->room;
-    const struct series *still = record_find(m->record, STILL_SERIES);
-    const double *before = m->t ? record_at(m->record, still, m->run, m->t - 1) : NULL;
-    for (int i = 0; i < m->net->parameters.count; i++) {
-        struct rows rows[ROWS] = {0};
-        if (!has_moved(before, i))
-            rows_of_parameter(m->net, &m->net->parameters.item[i], rows);
-        for (int k = 0; k < ROWS; room += rows[k++].count)
-            rows_look_live(rows[k], room);
-    }
-    return CODE_OK;
-}
-
-static int fill(const struct measuring *m, double *const *out, struct err *err UNUSED) {
-    const double *room = m->room, *before = m->t ? out[0] - m->net->parameters.count : NULL;
+/* A row of the series has STILL_CAUSES, and 1 more where the host finds zero, until the numbers of
+ * a device are there: they come with what the next step waits for. */
+static void settle_row(const struct measuring *m, double *row, const double *room) {
     for (int i = 0; i < m->net->parameters.count; i++) {
         const struct parameter *p = &m->net->parameters.item[i];
         struct rows rows[ROWS] = {0};
         bool zero[ROWS];
-        out[0][i] = STILL_MOVES;
-        if (has_moved(before, i))
+        if (!(row[i] >= STILL_CAUSES))
             continue;
         rows_of_parameter(m->net, p, rows);
         for (int k = 0; k < ROWS; k++) {
@@ -109,13 +95,39 @@ static int fill(const struct measuring *m, double *const *out, struct err *err U
             for (int n = 0; n < rows[k].count; n++)
                 zero[k] &= *room++ == 0;
         }
-        out[0][i] = judge_parameter(m->net, p, zero);
+        row[i] = judge_parameter(m->net, p, zero, row[i] > STILL_CAUSES);
     }
+}
+
+/* What has moved once is not looked at again. room[0] is the time after that of the other numbers;
+ * in a run that goes on from a saved state it is 0, and what was not there then stays unknown. */
+static int fill(const struct measuring *m, double *const *out, struct err *err UNUSED) {
+    const struct backend *backend = m->net->setup.backend;
+    double *before = m->t ? out[0] - m->net->parameters.count : NULL, *room = m->room + 1;
+    if (before && m->room[0] == m->t)
+        settle_row(m, before, room);
+    m->room[0] = m->t + 1;
+    backend_later(backend, true);
+    for (int i = 0; i < m->net->parameters.count; i++) {
+        const struct parameter *p = &m->net->parameters.item[i];
+        const struct node *v = node_of_parameter(m->net->program, p);
+        struct rows rows[ROWS] = {0};
+        out[0][i] = STILL_MOVES;
+        if (!v || (before && before[i] == STILL_MOVES))
+            continue;
+        out[0][i] = STILL_CAUSES + host_finds_zero(m->net, p, v);
+        rows_of_parameter(m->net, p, rows);
+        for (int k = 0; k < ROWS; room += rows[k++].count)
+            rows_look_live(rows[k], room);
+    }
+    backend_later(backend, false);
+    if (!backend_has_later(backend))
+        settle_row(m, out[0], m->room + 1);
     return CODE_OK;
 }
 
 int still_declare(const struct declaring *d, struct err *err) {
-    size_t parameters = (size_t)d->net->parameters.count, rows = 0;
+    size_t parameters = (size_t)d->net->parameters.count, rows = 1;
     const struct series still = {.dims = "t parameter",
                                  .about = "",
                                  .equation = "",
@@ -129,7 +141,7 @@ int still_declare(const struct declaring *d, struct err *err) {
     FOR_EACH_OF (const struct parameter, p, d->net->parameters.item, parameters) {
         rows += ROWS * (size_t)(p->rows > p->y.count ? p->rows : p->y.count);
     }
-    record_ask_by(d->record, ask, rows, false);
+    record_ask_by(d->record, NULL, rows, false);
     return series_add(d, 0, still, err, STILL_SERIES);
 }
 
@@ -141,7 +153,7 @@ static int cause_of(const struct record *record, const struct series *series, in
             double found = record_at(record, series, r, t)[parameter];
             if (!(found > STILL_MOVES))
                 return STILL_MOVES;
-            cause = (int)found;
+            cause = found < STILL_CAUSES ? (int)found : cause;
         }
     return cause;
 }

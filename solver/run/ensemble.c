@@ -241,6 +241,7 @@ done:
         err_set(err, code, "N = %d, network %d, step %d: %.1800s", e->N, e->r, t, err->text);
     else if (code == CODE_NUMERICAL)
         err_set(err, code, "limit, replicate %d, step %d: %.1800s", e->r, t, err->text);
+    backend_arrive(setup.backend, NULL, 0); /* in memory that goes now */
     observer_free(&observer);
     batch_free(&batch);
     net_free(&net);
