@@ -23,8 +23,8 @@ points, such as data sets). An optimum, and the objective there, must have its i
 .62 [.58, .66]: that of the datasets NAME_low and NAME_high (low and high of at). One that is not
 known is refused, with the reason that the file has (its row may give /optimum/least_at), and so is
 one whose row does not say of which key it is ("best eta0"). Warnings that errors of a limit are too
-small or its mean is biased are quoted behind the word "warns". --update writes the numbers that are
-seen into the rows and their pages."""
+small, its mean is biased, or networks are at the edge of stability are quoted behind the word
+"warns". --update writes the numbers that are seen into the rows and their pages."""
 
 import math
 import os
@@ -40,7 +40,8 @@ from coverage_rows import ENTRY, NUMBER, ROOT, SEEN, read_rows, write_pages, wri
 NEEDS_ERROR = re.compile(r"_exponent$|_approach$")
 OPTIMUM = re.compile(r"^/optimum/(median_)?(at|objective|shift|factor)$")
 UNSEEN = 1e-4  # an error below so much of its value is beyond the digits of the page
-WARNED = re.compile("^(?:warning|[a-z]): .*(?:few sites|standard errors|self-averaging|a handful)")
+WARNED = re.compile("^(?:warning|[a-z]): .*"
+                    "(?:few sites|standard errors|self-averaging|a handful|edge of stability)")
 ROUND_OFF = 1e-12  # of sums of some thousand products, relative to the largest entry
 
 
@@ -241,8 +242,9 @@ def compare(match, folder, output, problems):
 
 
 def warnings_left(seen, text):
-    """Warnings that errors of a limit are too small or its mean is biased, as the program and the
-    tables of sweeps print them, of which the row quotes nothing behind "warns"."""
+    """Warnings that errors of a limit are too small, its mean is biased, or networks are at the
+    edge of stability, as the program and the tables of sweeps print them, of which the row quotes
+    nothing behind "warns"."""
     quotes = re.findall(r'"([^"]+)"', seen.partition("warns")[2])
     return [line for line in dict.fromkeys(text.splitlines()) if WARNED.search(line)
             and not any(spoken(quote) in spoken(line) for quote in quotes)]

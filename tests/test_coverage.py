@@ -325,7 +325,9 @@ def test_numbers_are_compared_to_their_last_digit():
 def test_warnings_of_a_limit_are_to_be_quoted():
     few = "warning: too few sites for 4 replicates (experts 64): with 256 or more of each kind"
     mark = "u: random vectors of the limit could not all be made orthogonal: it has too few sites"
+    edge = "warning: at the edge of stability: from t = 5 on the variance of f over networks goes"
     text = f"note: more sites give smaller standard errors\n{few}\nwarning: no profile\n{mark}\n"
+    assert table.warnings_left("it stays", edge) == [edge]
     assert table.warnings_left("it stays", text) == [few, mark]
     assert table.warnings_left('"too few sites for 4 replicates", which it warns of', text) == \
         [few, mark]
