@@ -16,6 +16,8 @@
 #define SLAB 48                /* rows that lie across, which are copied at once */
 #define LINE (64 / REAL_BYTES) /* numbers that come from memory at once */
 
+#define PEAK_SUMS 12
+
 #define SUFFIX _plain
 #define TARGET
 #define LANES (16 / REAL_BYTES)
@@ -97,4 +99,8 @@ void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int row
 
 void few_rows_turned(const real *x, size_t row, int rows, int columns, real *out, size_t width) {
     CALL_BEST(turned, x, row, rows, columns, out, width)
+}
+
+void few_rows_peak(real *x, long rounds) {
+    CALL_BEST(peak, x, rounds)
 }

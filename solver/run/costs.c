@@ -1,10 +1,10 @@
 #include "solver/run/parts.h"
+#include "kernels/array/few_rows.h"
 #include "kernels/array/profile.h"
-
-#include <cblas.h>
 
 /* All numbers of the triad, of all threads together: more than caches hold. */
 #define TRIAD ((size_t)48 << 20)
+#define MULTIPLY_ADDS (1L << 26) /* of a pass */
 
 struct work {
     size_t numbers; /* of one thread */
@@ -12,9 +12,8 @@ struct work {
 };
 
 static void multiply(double *x, size_t n) {
-    enum { side = 512 };
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, side, side, side, 1.0, x, side,
-                x + n / 3, side, 0.0, x + n / 3 * 2, side);
+    (void)n;
+    few_rows_peak(x, MULTIPLY_ADDS);
 }
 
 static void triad(double *x, size_t n) {
@@ -82,17 +81,13 @@ static int measure_device(const struct backend *backend, struct machine *machine
     double copy = seconds_of(backend, array_rows(&line, 0, LINES), array_rows(&line, LINES, LINES),
                              NULL, err);
     *machine = (struct machine){2.0 * SIDE * SIDE * DEEP / product,
-                                2.0 * LINES * LONG * sizeof(double) / copy, "copy"};
+                                2.0 * LINES * LONG * sizeof(double) / copy, "dots", "copy"};
     return product > 0 && copy > 0 ? CODE_OK : err->code;
 }
 
 int costs_machine(const struct backend *backend, int threads, struct machine *machine,
                   struct err *err) {
-    void *volatile room_for_blas = malloc((size_t)threads * ((size_t)160 << 20));
-    free(room_for_blas); /* which waits for ever for its buffers if there is no room */
-    if (!room_for_blas)
-        return err_set(err, CODE_SYSTEM, "out of memory: the rates of this machine");
-    const struct work squares = {(size_t)3 * 512 * 512, multiply};
+    const struct work products = {1, multiply};
     size_t part = TRIAD / (size_t)threads;
     const struct work lines = {part < 1 << 20 ? 1 << 20 : part, triad};
     double room;
@@ -100,9 +95,9 @@ int costs_machine(const struct backend *backend, int threads, struct machine *ma
     if (isfinite(room))
         return measure_device(backend, machine, err);
     *machine = (struct machine){
-        measure_rate(threads, squares) * 2 * 512.0 * 512 * 512,
-        measure_rate(threads, lines) * sizeof(double) * (double)lines.numbers, "triad"};
-    if (machine->dgemm == 0 || machine->bandwidth == 0)
+        measure_rate(threads, products) * 2.0 * MULTIPLY_ADDS,
+        measure_rate(threads, lines) * sizeof(double) * (double)lines.numbers, "fma", "triad"};
+    if (machine->flops == 0 || machine->bandwidth == 0)
         return err_set(err, CODE_SYSTEM, "out of memory: the rates of this machine");
     return CODE_OK;
 }
@@ -144,7 +139,7 @@ static void print_row(FILE *stream, const struct profile_entry *entry, double to
            bytes = cost->bytes * threads / cost->seconds;
     fprintf(stream, "%-22s %-10s %9.0f %9.3f %6.1f %9.3g %7.0f %9.3g %7.0f\n", entry->place,
             entry->op, cost->calls, cost->seconds / threads, 100 * cost->seconds / total,
-            1e-9 * cost->flops, 100 * flops / machine->dgemm, 1e-9 * cost->bytes,
+            1e-9 * cost->flops, 100 * flops / machine->flops, 1e-9 * cost->bytes,
             100 * bytes / machine->bandwidth);
 }
 
@@ -158,18 +153,23 @@ static double find_floor(const struct profile_entry *entries, int count,
                          const struct machine *machine) {
     double sum = 0;
     for (int k = 0; k < count; k++)
-        sum += fmax(entries[k].cost.flops / machine->dgemm,
+        sum += fmax(entries[k].cost.flops / machine->flops,
                     entries[k].cost.bytes / machine->bandwidth);
     return sum;
 }
 
-static void print_floor(FILE *stream, double floor, double operations, double seconds,
-                        const struct machine *machine) {
+/* share: CPU seconds of each kind, of all threads together. Files, waiting and small matrices move
+ * nothing that a floor counts, so they are told beside what the operations took. */
+static void print_floor(FILE *stream, double floor, const double *share, double seconds,
+                        int threads, const struct machine *machine) {
+    double operations = seconds - (share[FILES] + share[WAITING]) / threads;
     if (floor > 0)
         fprintf(stream,
-                "floor: %.3g s, each operation at the rate of dgemm or of %s, whichever is slower; "
-                "operations took %.2f of it, the whole run %.2f\n",
-                floor, machine->stream, operations / floor, seconds / floor);
+                "floor: %.3g s, each operation at the rate of %s or of %s, whichever is slower; "
+                "operations took %.2f of it, files %.3g s, %s %.3g s, the whole run %.2f\n",
+                floor, machine->product, machine->stream, operations / floor,
+                share[FILES] / threads, kind_name[WAITING], share[WAITING] / threads,
+                seconds / floor);
 }
 
 int costs_print(FILE *stream, const struct backend *backend, double seconds, int threads,
@@ -182,11 +182,11 @@ int costs_print(FILE *stream, const struct backend *backend, double seconds, int
     TRY(profile_read(&entries, &count, err));
     qsort(entries, (size_t)count, sizeof *entries, by_seconds);
     fprintf(stream,
-            "profile: %.3f s of CPU time, %d threads; all together dgemm %.1f GF/s, %s %.1f GB/s\n"
-            "%-22s %-10s %9s %9s %6s %9s %7s %9s %% %s\n",
-            seconds, threads, 1e-9 * machine.dgemm, machine.stream, 1e-9 * machine.bandwidth,
-            "place", "operation", "calls", "seconds", "%", "Gflop", "% dgemm", "GB",
-            machine.stream);
+            "profile: %.3f s of CPU time, %d threads; all together %s %.1f GF/s, %s %.1f GB/s\n"
+            "%-22s %-10s %9s %9s %6s %9s %% %-5s %9s %% %s\n",
+            seconds, threads, machine.product, 1e-9 * machine.flops, machine.stream,
+            1e-9 * machine.bandwidth, "place", "operation", "calls", "seconds", "%", "Gflop",
+            machine.product, "GB", machine.stream);
     for (int k = 0; k < count; k++) {
         share[kind_of(&entries[k])] += entries[k].cost.seconds;
         if (entries[k].cost.seconds >= 0.005 * total)
@@ -204,7 +204,6 @@ int costs_print(FILE *stream, const struct backend *backend, double seconds, int
         fprintf(stream, "%s %s %.1f %%", kind ? "," : "", kind_name[kind],
                 100 * share[kind] / total);
     fprintf(stream, "\n");
-    print_floor(stream, find_floor(entries, count, &machine), (total - share[WAITING]) / threads,
-                seconds, &machine);
+    print_floor(stream, find_floor(entries, count, &machine), share, seconds, threads, &machine);
     return CODE_OK;
 }

@@ -81,11 +81,12 @@ int exchange_failure(int code, int place, struct err *err);
 /* costs.c: what --profile prints: seconds, flops and bytes of every operation at every place,
  * beside what this machine can do, measured at the end of the same run. */
 
-/* What all threads together reach: flops a second of dgemm (512 x 512 x 512), bytes a second of
- * a = b + s c over 400 MB. A device: dots over 512 x 512 rows of 65536 sites, copies of rows. */
+/* What all threads together reach: flops a second of multiply-adds in registers, which no library
+ * that does not know the processor makes slower, and bytes a second of a = b + s c over 400 MB. A
+ * device: dots over 512 x 512 rows of 65536 sites, copies of rows. */
 struct machine {
-    double dgemm, bandwidth;
-    const char *stream; /* "triad", "copy" */
+    double flops, bandwidth;
+    const char *product, *stream; /* "fma", "triad"; "dots", "copy" */
 };
 int costs_machine(const struct backend *backend, int threads, struct machine *machine,
                   struct err *err);

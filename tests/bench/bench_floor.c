@@ -1,6 +1,6 @@
 /* make bench, third part: how far from the floor. Products of a basis of rank K with P rows, as
- * fractions of the rates of dgemm and triad (a device: of a copy) in this run; then whole runs, in
- * wall time on all threads, each the best of five. The argument is a backend; else cpu. */
+ * fractions of the rates of multiply-adds and triad (a device: of a copy) in this run; then whole
+ * runs, in wall time on all threads, each the best of five. The argument is a backend; else cpu. */
 #include "solver/run/parts.h"
 
 #include <omp.h>
@@ -51,8 +51,8 @@ static void products(const struct machine *machine) {
     static const int P[] = {1, 4, 10, 128}, K = 160;
     bool on_host = backend == &backend_cpu;
     const int *sites = on_host ? host : device;
-    printf("\nproducts of a basis, rank %d: GF/s (%% of dgemm), GB/s (%% of %s)\n%8s %4s", K,
-           machine->stream, "sites", "P");
+    printf("\nproducts of a basis, rank %d: GF/s (%% of %s), GB/s (%% of %s)\n%8s %4s", K,
+           machine->product, machine->stream, "sites", "P");
     for (int op = 0; op < 3; op++)
         printf("  %32s", ops[op].name);
     for (int i = 0; i < (on_host ? 8 : 12); i++) {
@@ -76,7 +76,7 @@ static void products(const struct machine *machine) {
             double flops = 2.0 * K * p * (double)S / time;
             double bytes = sizeof(double) * (double)S * (K * ops[op].touched + p) / time;
             printf("  %8.1f (%4.0f %%) %8.1f (%4.0f %%)", 1e-9 * flops,
-                   100 * flops / machine->dgemm, 1e-9 * bytes, 100 * bytes / machine->bandwidth);
+                   100 * flops / machine->flops, 1e-9 * bytes, 100 * bytes / machine->bandwidth);
         }
         free(C);
     }
@@ -154,8 +154,8 @@ int main(int argc, char **argv) {
     backend_start(threads);
     if (costs_machine(backend, threads, &machine, &err))
         stop(&err);
-    printf("\n%s, %d threads together: dgemm %.1f GF/s, %s %.1f GB/s\n", backend->name, threads,
-           1e-9 * machine.dgemm, machine.stream, 1e-9 * machine.bandwidth);
+    printf("\n%s, %d threads together: %s %.1f GF/s, %s %.1f GB/s\n", backend->name, threads,
+           machine.product, 1e-9 * machine.flops, machine.stream, 1e-9 * machine.bandwidth);
     products(&machine);
     runs();
     return 0;
