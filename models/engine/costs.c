@@ -203,16 +203,18 @@ static bool is_drawn_on(const struct net *net, const struct population *populati
     return false;
 }
 
-/* Rows that one side of a map puts into its span: its basis, and the normals of the other's. */
+/* Rows that one side of a map puts into the span of a population: its basis, and the normals of the
+ * other's. Few maps touch a population, so that the costs of all others are not asked for. */
 static double span_rows(const struct net *net, const struct map *map, bool source,
                         const struct population *population, double evaluations) {
-    struct map_costs costs = net_map_costs(net, map, evaluations);
     const struct population *side = source ? map->declared.source : map->declared.target;
-    const struct population *on = side->units ? side->units : side;
+    if ((side->units ? side->units : side) != population)
+        return 0;
+    struct map_costs costs = net_map_costs(net, map, evaluations);
     double normals =
                source ? (map->numbers.fr != 0 ? costs.p : 0) : (map->numbers.fg != 0 ? costs.q : 0),
            basis = source ? (costs.follows ? 0 : costs.q) : costs.p;
-    return on == population ? normals + (is_drawn_on(net, side) ? basis : 0) : 0;
+    return normals + (is_drawn_on(net, side) ? basis : 0);
 }
 
 /* Everything that was drawn or met on a population, once, while there is room. */
