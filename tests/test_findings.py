@@ -98,6 +98,14 @@ SMALL = {
 }
 
 
+@pytest.fixture
+def sketched(monkeypatch, coarse):
+    """To lay out panels takes half of the time of a picture; most of the rest are its pixels."""
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: save(figure, path, dpi=20))
+
+
 def reader(name):
     """The name of the script, and of the table, of an ini."""
     if name.startswith("text_rates"):
@@ -111,6 +119,16 @@ def script(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def table(path, name):
+    """Rows below the header, which is that of the table of this name."""
+    with open(path, encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    with open(os.path.join(FOLDER, name + ".csv"), encoding="utf-8") as file:
+        assert header == next(csv.reader(file))
+    assert all(len(row) == len(header) for row in rows)
+    return rows
 
 
 def written(name):
@@ -143,9 +161,17 @@ def sections_of(name, more, swept):
     return sections
 
 
+def inis(swept):
+    """Inis of sweeps, or those of comparisons, which have no [sweep]; not what others include."""
+    for path in sorted(set(glob.glob(os.path.join(FOLDER, "*.ini"))) - {TEXT_BASE}):
+        with open(path, encoding="utf-8") as file:
+            if ("[sweep]" in file.read().split()) == swept:
+                yield path
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SMALL)
-def test_a_script_reads_its_sweep(name, tmp_path, capsys):
+def test_a_script_reads_its_sweep(name, tmp_path, capsys, sketched):
     sections = sections_of(name, *SMALL[name])
     ini = tmp_path / "small.ini"
     ini.write_text("".join(f"[{section}]\n" + "".join(
@@ -157,26 +183,35 @@ def test_a_script_reads_its_sweep(name, tmp_path, capsys):
     assert all(map(os.path.getsize, pictures))
     said = capsys.readouterr().out
     assert any(word in said for word in ("shown", "cannot tell")) or name == "lazy_rich_gates"
-    with open(tmp_path / "small.csv", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    assert rows[0] == stored_header(reader(name)) and len(rows) > 8
-    assert all(len(row) == len(rows[0]) for row in rows)
+    assert len(table(tmp_path / "small.csv", reader(name))) >= 8
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_parts_of_signals_are_read_of_comparisons(tmp_path):
-    """Rows of the loss, of its ratio between the ends of the widths, and of exponents."""
-    path, out = str(tmp_path / "parts.h5"), str(tmp_path / "parts.csv")
-    run = dmft.compare(os.path.join(FOLDER, "muon_parts.ini"), output=path, progress=False, **{
-        "reference.widths": [8, 16], "reference.seeds": 2, "data.inputs": 4, "data.dimension": 4})
-    script("muon_parts").main(path, path, out)
-    with open(out, encoding="utf-8") as file:
-        rows = {tuple(row[:5]): row[5:] for row in csv.reader(file)}
-    loss = [run.sides["mup"].reference[N]["loss"].values[14] for N in (8, 16)]
-    ratio = rows["Muon", "mup", "loss", "largest N over smallest", "14"][0]
-    assert float(ratio) == pytest.approx(loss[1] / loss[0], abs=6e-4)
-    part = run.sides["mssp"]["compare"]["rms_A1_exponent"].values[8]
-    assert float(rows["Adam", "mssp", "A1", "exponent", "8"][0]) == pytest.approx(part, abs=6e-4)
+@pytest.mark.parametrize("ini", inis(False), ids=os.path.basename)
+def test_a_script_reads_its_comparisons(ini, tmp_path, capsys, sketched):
+    """One with the router moved by Muon, one by Adam."""
+    small = {"reference.widths": [8, 16], "reference.seeds": 2, "data.inputs": 4,
+             "data.dimension": 4}
+    runs = [dmft.compare(ini, output=str(tmp_path / f"{k}.h5"), progress=False, **small, **more)
+            for k, more in enumerate([{}, {"training.rest": "Q"}])]
+    name = os.path.basename(ini)[:-4]
+    pictures = [str(tmp_path / "small.png")] if name == "muon_spectra" else []
+    script(name).main(*(run.path for run in runs), str(tmp_path / "small.csv"), *pictures)
+    assert all(map(os.path.getsize, pictures))
+    assert any(word in capsys.readouterr().out for word in ("shown", "cannot tell"))
+    rows = table(tmp_path / "small.csv", name)
+    assert len(rows) >= 100
+    if name == "muon_parts":
+        parts_are_of(runs, {tuple(row[:5]): float(row[5]) for row in rows})
+
+
+def parts_are_of(runs, rows):
+    """The ratio of losses between the ends of the widths, and an exponent."""
+    loss = [runs[0].sides["mup"].reference[N]["loss"].values[14] for N in (8, 16)]
+    ratio = rows["Muon", "mup", "loss", "largest N over smallest", "14"]
+    assert ratio == pytest.approx(loss[1] / loss[0], abs=6e-4)
+    part = runs[1].sides["mssp"]["compare"]["rms_A1_exponent"].values[8]
+    assert rows["Adam", "mssp", "A1", "exponent", "8"] == pytest.approx(part, abs=6e-4)
 
 
 def test_exponents_of_a_curve_that_bends():
@@ -193,30 +228,6 @@ def test_exponents_of_a_curve_that_bends():
     # Student's 97.5 % at two degrees of freedom, times the error of the mean of three
     assert half[0] == pytest.approx(4.3027 * 0.03 / 3 ** 0.5 / np.log(2), rel=1e-4)
     assert (half[1:] < 1e-12).all()
-
-
-def stored_header(name):
-    with open(os.path.join(FOLDER, name + ".csv"), encoding="utf-8") as file:
-        return next(csv.reader(file))
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["muon_parts", "muon_spectra"])
-def test_a_script_reads_its_comparisons(name, tmp_path, capsys):
-    """One with the router moved by Muon, one by Adam."""
-    small = {"reference.widths": [16, 32], "reference.seeds": 2, "data.inputs": 4,
-             "data.dimension": 4}
-    ini = os.path.join(FOLDER, name + ".ini")
-    paths = [dmft.compare(ini, output=str(tmp_path / f"{k}.h5"), progress=False, **small,
-                          **more).path for k, more in enumerate([{}, {"training.rest": "Q"}])]
-    pictures = [str(tmp_path / "small.png")] if name == "muon_spectra" else []
-    script(name).main(*paths, str(tmp_path / "small.csv"), *pictures)
-    assert all(map(os.path.getsize, pictures))
-    assert any(word in capsys.readouterr().out for word in ("shown", "cannot tell"))
-    with open(tmp_path / "small.csv", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    assert rows[0] == stored_header(name) and len(rows) > 100
-    assert all(len(row) == len(rows[0]) for row in rows)
 
 
 class Losses:
@@ -346,26 +357,15 @@ def test_every_script_has_its_ini_and_its_table():
         assert any(name in text for text in pages), f"no page of findings says anything of {name}"
 
 
-def inis(swept):
-    """Inis of sweeps, or those of comparisons, which have no [sweep]; not what others include."""
-    for path in sorted(set(glob.glob(os.path.join(FOLDER, "*.ini"))) - {TEXT_BASE}):
-        with open(path, encoding="utf-8") as file:
-            if ("[sweep]" in file.read().split()) == swept:
-                yield path
-
-
 @pytest.mark.parametrize("name", (
     "balance_gradients", "balance_rates", "collapse", "delay", "depth_pass", "depth_paths",
     "depth_rates", "freezing", "image_rates",
     "lazy_rich_experts", "lazy_rich_gates", "lazy_rich_softmax", "shapes", "sharpness_rates",
     "softmax_limit", "sparse_experts", "sparse_limit", "sparse_rates", "text_rates", "text_shapes",
     "transformer_limit"))
-def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch, coarse):
-    """To lay out panels takes half of the time of a picture; most of the rest are its pixels."""
-    path, save = str(tmp_path / "out.png"), Figure.savefig
+def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch, sketched):
+    path = str(tmp_path / "out.png")
     monkeypatch.setattr(sys, "argv", [name, "--picture", os.path.join(FOLDER, name + ".csv"), path])
-    monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
-    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: save(figure, path, dpi=20))
     made = script(name)
     made.command(made.main, made.draw)
     with open(path, "rb") as file:
@@ -382,17 +382,6 @@ def test_inis_of_sweeps_are_read():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_inis_of_comparisons_are_read(tmp_path):
-    """By dmft-compare, with small networks."""
-    small = {"reference.widths": [8, 16], "reference.seeds": 2, "training.steps": 2,
-             "data.inputs": 4, "data.dimension": 4}
-    paths = list(inis(False))
-    assert paths
-    for path in paths:
-        dmft.compare(path, output=str(tmp_path / "small.h5"), force=True, progress=False, **small)
-
-
-@pytest.mark.filterwarnings("ignore")
 def test_images_are_told_from_tables(tmp_path, capsys):
     """The sweep of both sides becomes tables, and the same sentences are made of these alone."""
     sections = sections_of("images", {
@@ -405,9 +394,7 @@ def test_images_are_told_from_tables(tmp_path, capsys):
     said = capsys.readouterr().out
     study.main("--tables", stem, stem + ".png")
     assert capsys.readouterr().out == said and len(said.splitlines()) == 10
-    with open(stem + "_rates.csv", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    assert len(rows) == 1 + 2 * 2 * 3 * 3 and rows[0] == stored_header("images_rates")
+    assert len(table(stem + "_rates.csv", "images_rates")) == 2 * 2 * 3 * 3
 
 
 def test_half_times_are_of_means():
