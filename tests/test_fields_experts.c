@@ -135,3 +135,57 @@ TEST(one_expert_has_no_pairs) {
     assert_int_equal(run_ensemble(&run, 16, 1, &none, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "h_in of width N = 16 are those of one expert"));
 }
+
+/* A network has no more experts than are written one by one. Then their mean is the kernel, the
+ * mean of their squares is the square, and at t = 0 they are made of the sites that `fields` has.
+ */
+TEST(single_experts_make_up_the_kernel) {
+    static const char *const cases[][2] = {
+        {"data/regime2.ini", "network.expert_width=3"},
+        {"data/regime3.ini", "network.rho=0.5"},
+    };
+    for (size_t c = 0; c < 2; c++) {
+        const char *overrides[16] = {"output.kernels_of=psi phi h_in g_h_in",
+                                     "output.kernels=full",
+                                     "training.steps=3",
+                                     "output.fields=h_in",
+                                     "output.fields_at=2",
+                                     "output.field_sites=64",
+                                     "reference.seeds=1",
+                                     "solver.replicates=0"};
+        int N = 32, M = 16;
+        FREED(record_free) struct record record = {0};
+        overrides[8] = cases[c][1];
+        support_one(cases[c][0], overrides, N, &record);
+        const struct series *K = record_find(&record, "K_h_in"),
+                            *square = record_find(&record, "K_h_in_square"),
+                            *single = record_find(&record, "K_h_in_expert"),
+                            *site = record_find(&record, "h_in_site");
+        assert_true(K && square && single && site);
+        double largest = 0, apart = 0;
+        for (size_t k = 0; k < K->size; k++) {
+            double mean = 0, squares = 0;
+            for (int e = 0; e < M; e++) {
+                double one = single->values[k * 64 + (size_t)e];
+                mean += one / M;
+                squares += one * one / M;
+            }
+            largest = fmax(largest, squares);
+            apart = fmax(apart, squares - mean * mean);
+            CHECK_ABS(mean, K->values[k], 1e-13, "%s, K entry %zu", cases[c][0], k);
+            CHECK_ABS(squares, square->values[k], 1e-13, "%s, square entry %zu", cases[c][0], k);
+        }
+        assert_true(apart > 0.01 * largest); /* experts differ */
+        size_t P = K->shape[1], units = c ? 8 : 3, T = 3;
+        for (size_t mu = 0; mu < P; mu++)
+            for (size_t nu = 0; nu < P; nu++)
+                for (size_t e = 0; e < 64 / units && e < (size_t)M; e++) {
+                    double sum = 0;
+                    for (size_t j = e * units; j < (e + 1) * units; j++)
+                        sum +=
+                            site->values[mu * 64 + j] * site->values[nu * 64 + j] / (double)units;
+                    CHECK_ABS(single->values[(((2 * P + mu) * T + 2) * P + nu) * 64 + e], sum,
+                              1e-13, "%s, expert %zu", cases[c][0], e);
+                }
+    }
+}

@@ -1,6 +1,7 @@
-/* The limit by fixed-point iteration: linear networks and every other network against the march,
- * responses, jumps. */
+/* The limit by fixed-point iteration: linear networks and every entry of all others beside the
+ * march, trainings that are more than gradient descent beside networks, too; jumps. */
 #include "tests/support/support.h"
+#include "solver/measure/stats.h"
 
 #include <gsl/gsl_cdf.h>
 
@@ -113,109 +114,6 @@ TEST(linear_networks_agree) {
     }
 }
 
-/* Mean over inputs of the entries of run r at time t; of f: times the target. */
-static double input_mean(const struct both *both, int k, const struct series *series, int r,
-                         int t) {
-    const struct record *record = &both->record[k];
-    const double *row = record_at(record, series, r, t);
-    size_t P = series->size / series->shape[0];
-    double sum = 0;
-    for (size_t mu = 0; mu < P; mu++)
-        sum += row[mu] * (strcmp(series->name, "f") ? 1 : both->run[k].data.y[mu]) / (double)P;
-    return sum;
-}
-
-/* Fixed point minus march of one quantity, and its standard error. */
-static void difference(const struct both *both, const char *name, int t, double *value,
-                       double *se) {
-    *value = *se = 0;
-    for (int k = 0; k < 2; k++) {
-        const struct record *record = &both->record[k];
-        const struct series *series = record_find(record, name);
-        double sum = 0, squares = 0, n = record->runs;
-        for (int r = 0; r < record->runs; r++) {
-            double x = input_mean(both, k, series, r, t);
-            sum += x;
-            squares += x * x;
-        }
-        *value += (k ? 1 : -1) * sum / n;
-        *se = hypot(*se, sqrt(fmax(squares / n - sum / n * sum / n, 0) / (n - 1)));
-    }
-}
-
-/* f and all equal-time kernels, averaged over inputs, at three times. Both methods have a bias of
- * order 1/sites (noise of the responses adds its square to a kernel), so the difference D is
- * extrapolated: (4 D(4 S) - D(S))/3, and must vanish within 4 standard errors. */
-static void agree(const char *file, const char *const more[2][16]) {
-    struct both both[2]; /* S, 4 S */
-    for (int i = 0; i < 2; i++)
-        both_init(&both[i], file, more[i], NULL);
-    const struct record *record = &both[0].record[0];
-    for (int s = 0; s < record->count; s++) {
-        const char *name = record->series[s].name;
-        if (strcmp(name, "f") != 0 && !strstr(name, "_diag"))
-            continue;
-        for (int i = 1; i <= 3; i++) {
-            int t = i * (record->T - 1) / 3;
-            double D[2], se[2];
-            for (int k = 0; k < 2; k++)
-                difference(&both[k], name, t, &D[k], &se[k]);
-            CHECK_ABS((4 * D[1] - D[0]) / 3, 0, 4 * hypot(4 * se[1], se[0]) / 3, "%s: %s at t = %d",
-                      file, name, t);
-        }
-    }
-    both_free(&both[0]);
-    both_free(&both[1]);
-}
-
-TEST(networks_agree) {
-    static const struct {
-        const char *file, *more[7];
-    } cases[] = {
-        {"data/dense.ini", {NULL}},
-        {"data/resnet.ini", {"network.depth=2", NULL}},
-        {"data/regime1.ini", {NULL}},
-        {"data/regime1.ini", {"network.gate=sigmoid", "network.rho=1", NULL}},
-        {"data/regime2.ini", {NULL}},
-        {"data/regime2_mup.ini", {NULL}},
-        {"data/regime2.ini", {"network.rho=0.5", NULL}},
-        {"data/regime3.ini", {NULL}},
-        {"data/regime3_mup.ini", {NULL}},
-        {"data/residual.ini", {"network.rho=1", "data.inputs=4", NULL}},
-        {"data/residual.ini",
-         {"network.rho=1", "network.alpha=4", "network.expert_width=1", "network.bias_draws=normal",
-          "data.inputs=4", NULL}},
-        {"data/regime1.ini", {"network.rho=1", "training.warmup=2", "training.clip=0.25", NULL}},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *more[2][16];
-        if (!is_long && i != 1 && i != 6 && i != 8 && i < 10)
-            continue;
-        bool residual = strstr(cases[i].file, "residual"), pairs = strstr(cases[i].file, "regime3");
-        bool units = pairs || (residual && !cases[i].more[2]);
-        bool experts = strstr(cases[i].file, "regime2") || (residual && !units);
-        for (int k = 0; k < 2; k++) {
-            int n = 0;
-            more[k][n++] = "solver.replicates=12";
-            more[k][n++] = "solver.halves=no"; /* which the fixed point does not know */
-            more[k][n++] = residual  ? "training.steps=7"
-                           : is_long ? "training.steps=16"
-                                     : "training.steps=7";
-            more[k][n++] = k ? "solver.sites=512" : "solver.sites=128";
-            if (units)
-                more[k][n++] = k ? "solver.unit_sites=256" : "solver.unit_sites=64";
-            if (pairs)
-                more[k][n++] = k ? "solver.expert_sites=64" : "solver.expert_sites=16";
-            if (experts)
-                more[k][n++] = k ? "solver.expert_sites=512" : "solver.expert_sites=128";
-            for (int j = 0; cases[i].more[j]; j++)
-                more[k][n++] = cases[i].more[j];
-            more[k][n] = NULL;
-        }
-        agree(cases[i].file, (const char *const(*)[16])more);
-    }
-}
-
 /* The response applied to a trajectory that it meets, at time t of run r: with M[mu][nu] =
  * sum_{s,k} R[t,mu][s,k] K[s,k][t,nu] and the targets y, the mean over mu of y_mu M[mu][mu]
  * (diagonal), or of sum_nu y_mu M[mu][nu] y_nu. */
@@ -249,51 +147,208 @@ static void mean_action(const struct both *both, int k, const char *response, co
     *se = sqrt(fmax(squares / n - *mean * *mean, 0) / (n - 1));
 }
 
-/* Every entry of every response: one is off by more than `most` standard errors by chance in one of
- * 1000 such series. Returns the largest in units of that. */
-static double compare_responses(const struct both *both, const struct series *series,
-                                const char *file) {
-    double *mean[2], *se[2], largest = 0;
-    double most = gsl_cdf_tdist_Qinv(0.5e-3 / (double)series->size, both->record[0].runs - 1);
-    for (int k = 0; k < 2; k++)
-        ASK(record_average(&both->record[k], series->name, &mean[k], &se[k], err));
-    for (size_t i = 0; i < series->size; i++) {
-        double both_se = hypot(se[0][i], se[1][i]);
-        CHECK_ABS(mean[0][i], mean[1][i], most * both_se, "%s, %s entry %zu", file, series->name,
-                  i);
-        largest = both_se > 0 ? fmax(largest, fabs(mean[1][i]) / both_se) : largest;
-    }
-    free(mean[0]);
-    free(mean[1]);
-    return largest / most;
+/* What both methods train, and how. Of a training that is more than gradient descent: a series, and
+ * the key without which it has other values; networks judge these, too. */
+enum { MOST = 8 };
+static const struct each_entry {
+    const char *file, *more[MOST], *moved, *without;
+} each_entry[] = {
+    {"data/dense.ini", {"training.integrator=bs32", "training.steps=3"}, "Phi2", "training.dt=0.5"},
+    {"data/dense.ini",
+     {"training.optimizer=momentum", "training.momentum=0.7", "training.eta0=0.3",
+      "training.weight_decay=0.05", "training.schedule=linear"},
+     "Phi2",
+     "training.momentum=0"},
+    {"data/regime1.ini",
+     {"network.rho=1", "training.weight_decay=0.1", "training.clip=0.3"},
+     "f",
+     "training.weight_decay=0"},
+    {"data/dense.ini",
+     {"training.batch=2", "training.order=shuffled", "training.eta0=0.3", "data.test_inputs=3",
+      "training.weight_decay=0.05"},
+     "test_f",
+     "training.order=cyclic"},
+    {"data/regime2.ini",
+     {"training.batch=3", "training.optimizer=momentum", "training.momentum=0.5",
+      "solver.expert_sites=512", "data.test_inputs=2", "output.test_every=2"},
+     "Phib",
+     "training.momentum=0"},
+#define EXPERTS "output.kernels_of=psi phi h_in g_h_in", "output.field_sites=0"
+#define PAIRS EXPERTS, "solver.expert_sites=64", "solver.unit_sites=64"
+    {.file = "data/dense.ini", .more = {NULL}},
+    {.file = "data/resnet.ini", .more = {"network.depth=2"}},
+    {.file = "data/regime1.ini",
+     .more = {"network.rho=1", "training.warmup=2", "training.clip=0.25"}},
+    {.file = "data/regime2.ini",
+     .more = {"network.rho=0.5", "training.eta0=0.8", "solver.expert_sites=512", EXPERTS}},
+    {.file = "data/regime2_mup.ini",
+     .more = {"training.eta0=0.8", "solver.expert_sites=512", EXPERTS}},
+    {.file = "data/regime3.ini", .more = {PAIRS}},
+    {.file = "data/regime3_mup.ini", .more = {PAIRS}},
+    {.file = "data/residual.ini",
+     .more = {"network.rho=1", "network.alpha=4", "network.expert_width=1",
+              "network.bias_draws=normal", "data.inputs=4", "solver.expert_sites=512"}},
+    {.file = "data/regime1.ini", .more = {"network.rho=1", "network.gate=sigmoid"}},
+    {.file = "data/residual.ini",
+     .more = {"network.rho=1", "data.inputs=4", "solver.unit_sites=256"}},
+};
+enum { ONLY_LONG = 2 }; /* the last ones */
+
+/* A run with these keys and one more, of a width or of the limit (0). */
+static void run_one(struct run *run, const struct each_entry *of, const char *const *first,
+                    const char *last, int N, struct record *record) {
+    const char *overrides[24] = {0};
+    int n = 0;
+    for (; first[n]; n++)
+        overrides[n] = first[n];
+    for (int k = 0; k < MOST && of->more[k]; k++)
+        overrides[n++] = of->more[k];
+    overrides[n] = last;
+    support_run(run, of->file, overrides);
+    support_ensemble(run, N, record);
 }
 
-/* March and fixed point measure them in networks that have nothing in common but the program. */
-TEST(responses_agree) {
-    static const struct {
-        const char *file, *more[3];
-    } cases[] = {
-        {"data/dense.ini", {NULL}},
-        {"data/dense.ini", {"training.integrator=heun", "training.substeps=2"}},
-        {"data/regime1.ini", {"network.rho=1"}},
-        {"data/regime2.ini", {"solver.expert_sites=512"}},
-        {"data/regime2_mup.ini", {"solver.expert_sites=512"}},
-        {"data/regime3.ini", {"solver.expert_sites=64", "solver.unit_sites=64"}},
-        {"data/regime3_mup.ini", {"solver.expert_sites=64", "solver.unit_sites=64"}},
-    };
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        const char *more[16] = {"solver.sites=512", "solver.replicates=24", "training.steps=5",
-                                "output.kernels=none", "output.responses=yes"};
-        double largest = 0;
-        FREED(both_free) struct both both;
-        memcpy(more + 5, cases[c].more, sizeof cases[c].more);
-        both_init(&both, cases[c].file, more, NULL);
-        for (int s = 0; s < both.record[0].count; s++)
-            if (both.record[0].series[s].name[1] == '_')
-                largest = fmax(largest,
-                               compare_responses(&both, &both.record[0].series[s], cases[c].file));
-        if (!(largest > 4)) /* not an agreement of zeros */
-            fail_msg("%s: at most %g of what is allowed", cases[c].file, largest);
+/* How far two means are apart in the entry of a series where they are furthest, in units of what is
+ * allowed, or one mean from 0 (b NULL): one of 1000 series has an entry that is further, for as
+ * many degrees of freedom as either mean has. Errors of the same size, as these are, have twice as
+ * many, and then it is one of 10^5. What is exactly 0 in the march is of order 1/sites by the fixed
+ * point, as the noise of responses adds its square to a kernel: 1/64 of the largest entry. */
+static double furthest(const struct record *a, const struct record *b, const char *name) {
+    const struct record *of[] = {a, b ? b : a};
+    size_t size = record_find(a, name)->size;
+    double *mean[2], *se[2], largest = 0, scale = 0;
+    double most = gsl_cdf_tdist_Qinv(0.5e-3 / (double)size, a->runs - 1);
+    assert_int_equal(record_find(of[1], name)->size, size);
+    for (int k = 0; k < 2; k++)
+        ASK(record_average(of[k], name, &mean[k], &se[k], err));
+    for (size_t i = 0; i < size; i++)
+        scale = fmax(scale, fabs(mean[0][i]));
+    for (size_t i = 0; i < size; i++) {
+        double apart = fabs(mean[1][i] - (b ? mean[0][i] : 0));
+        bool is_zero = b && mean[0][i] == 0 && se[0][i] == 0;
+        assert_int_equal(isnan(mean[0][i]), isnan(mean[1][i])); /* it was not asked for */
+        largest =
+            fmax(largest, is_zero ? apart / scale * 64 : apart / hypot(se[0][i], se[1][i]) / most);
+    }
+    free(mean[0]); /* each one block with its errors */
+    free(mean[1]);
+    return largest;
+}
+
+/* How far a kernel between rows moves from t = 1 to the end where it moves most, in the same units:
+ * that much of what is learned a comparison sees. */
+static double moves(const struct record *record, const struct series *series) {
+    size_t T = series->shape[0], P = series->shape[1];
+    double *mean, *se, largest = 0;
+    double most = gsl_cdf_tdist_Qinv(0.5e-3 / (double)series->size, record->runs - 1);
+    ASK(record_average(record, series->name, &mean, &se, err));
+    for (size_t k = 0; k < P * P; k++) { /* [t][mu][t][nu] */
+        size_t from = ((P + k / P) * T + 1) * P + k % P,
+               to = (((T - 1) * P + k / P) * T + T - 1) * P + k % P;
+        largest = fmax(largest, fabs(mean[to] - mean[from]) / hypot(se[to], se[from]) / most);
+    }
+    free(mean);
+    return largest;
+}
+
+/* Every series that both have. */
+static void march_agrees(const struct each_entry *of, const struct record record[2]) {
+    int compared = 0;
+    double response = 0;
+    for (int s = 0; s < record[0].count; s++) {
+        const struct series *series = &record[0].series[s];
+        const char *name = series->name;
+        if (!record_find(&record[1], name) || series->computation || strstr(name, "accuracy"))
+            continue; /* accuracies: the sign of f, which is round-off before the first step */
+        double far = furthest(&record[0], &record[1], name);
+        if (!(far < 1))
+            fail_msg("%s: %s is off by %.2f of what is allowed", of->file, name, far);
+        if (!strncmp(name, "A_", 2) || !strncmp(name, "B_", 2))
+            response = fmax(response, furthest(&record[1], NULL, name));
+        if (!strncmp(name, "K_", 2) && series->axes == 4)
+            assert_true(moves(&record[0], series) > 1);
+        compared++;
+    }
+    print_message("%s: %d series agree, the largest response is %.1f of what is allowed\n",
+                  of->file, compared, response);
+    assert_true(compared > 10 && response > 4); /* not an agreement of zeros */
+}
+
+/* The largest |z| of f and of all kernels of a limit beside networks of three widths, extrapolated
+ * in 1/N, and the rms. */
+static double beside_networks(const struct record *limit, const struct record *networks,
+                              const int *widths, double *rms) {
+    double largest = 0, squares = 0, count = 0;
+    for (int s = 0; s < limit->count; s++) {
+        const struct series *series = &limit->series[s];
+        if (strcmp(series->name, "f") != 0 && strcmp(series->name, "test_loss") != 0 &&
+            !strstr(series->name, "_diag"))
+            continue;
+        for (size_t i = 0; i < series->size; i++) {
+            struct stats_mean mean[3];
+            double exact, se;
+            support_entry(limit, series->name, i, &exact, &se);
+            support_means(networks, 3, series->name, i, mean);
+            struct stats_fit line = stats_extrapolate(widths, mean, 3);
+            if (!(se > 0 && line.se > 0)) /* f(0), or no test inputs are due */
+                continue;
+            double z = (line.a - exact) / hypot(line.se, se);
+            largest = fmax(largest, fabs(z));
+            squares += z * z;
+            count++;
+        }
+    }
+    *rms = sqrt(squares / count);
+    return largest;
+}
+
+/* Entries move together, so the largest and the rms of z are judged, as in test_networks.c. Without
+ * one key of the training the limit is somewhere else, by far more than is allowed, so that both
+ * comparisons can fail. */
+static void networks_agree(const struct each_entry *of, const char *const *keys,
+                           struct record record[2]) {
+    static const int widths[] = {32, 64, 128};
+    struct run run[4];
+    struct record networks[3], other = {0};
+    double rms, unused;
+    run_one(&run[3], of, keys, of->without, 0, &other);
+    for (int k = 0; k < 3; k++)
+        run_one(&run[k], of, keys, "output.kernels=diagonal", widths[k], &networks[k]);
+    double largest = beside_networks(&record[1], networks, widths, &rms),
+           without = beside_networks(&other, networks, widths, &unused),
+           far = furthest(&other, &record[1], of->moved);
+    print_message("    largest |z| %.2f, rms %.2f; with %s %.1f, and %s is off by %.1f\n", largest,
+                  rms, of->without, without, of->moved, far);
+    assert_true(largest < 4 && rms < 2 && without > 6 && far > 2);
+    record_free(&other);
+    for (int k = 0; k < 3; k++)
+        record_free(&networks[k]);
+    for (int k = 0; k < 4; k++)
+        run_free(&run[k]);
+}
+
+/* Every entry of outputs, kernels and responses; of routers and single experts, too. */
+TEST(entries_agree) {
+    for (size_t c = 0; c < COUNT(each_entry) - (is_long ? 0 : ONLY_LONG); c++) {
+        const struct each_entry *of = &each_entry[c];
+        const char *const keys[] = {"reference.widths=32 64 128",
+                                    "reference.seeds=48",
+                                    "solver.sites=512",
+                                    "solver.halves=no", /* which the fixed point does not know */
+                                    "output.kernels=full",
+                                    "output.responses=yes",
+                                    of->without ? "solver.replicates=16" : "solver.replicates=24",
+                                    of->without ? "training.steps=7"
+                                    : is_long   ? "training.steps=10"
+                                                : "training.steps=5",
+                                    NULL};
+        FREED(both_free) struct both both = {0};
+        for (int k = 0; k < 2; k++)
+            run_one(&both.run[k], of, keys, k ? "solver.method=fixed_point" : "solver.method=march",
+                    0, &both.record[k]);
+        march_agrees(of, both.record);
+        if (of->without)
+            networks_agree(of, keys, both.record);
     }
 }
 
