@@ -14,7 +14,7 @@ local a = softmax(attend(q, k, key("beta", 3.0), heads), {causal = true})
 h = h + map(mix(a, v), stream, "W_O")
 
 y = norm(h)
-local psi = bias(look(y, M, {name = "R", a0 = 0}), normals(M), {name = "b", a0 = 0.05})
+local psi = bias(look(y, M, {name = "R", a0 = 0}), normals(M), {name = "b", a0 = 1.0})
 local p = softmax(psi, {top = 2})
 gates(p, psi)
 for i = 1, M do
