@@ -114,8 +114,10 @@ static int build_net(struct iteration *it, struct err *err) {
     setup.sweep = it->settings->draws == FIXED_POINT_FRESH ? it->sweep : 0;
     TRY(net_init(net, &setup, err));
     for (int t = 0; t < it->field.T; t++)
-        for (int i = 0; i < net->maps.count; i++)
+        for (int i = 0; i < net->maps.count; i++) {
+            TRY(base_go_on(&net->setup.stop, err));
             TRY(field_draw(net->maps.item[i], err));
+        }
     TRY(net_draw_unseen(net, err));
     TRY(net_remember(net, err));
     for (int i = 0; i < net->populations.count; i++)

@@ -6,7 +6,8 @@
 
 static struct polar_rule rule_of(const struct optimizer_step *step) {
     const struct training *training = step->training;
-    return (struct polar_rule){.momentum = training->momentum,
+    return (struct polar_rule){.stop = step->stop,
+                               .momentum = training->momentum,
                                .rate = training->eta0 * step->schedule * step->parameter->muon_rate,
                                .nesterov = training->muon.nesterov,
                                .exact = training->muon.way == MUON_EXACT};

@@ -168,7 +168,8 @@ static int move_with(struct net *net, const struct optimizer_step *step, double 
 
 static int optimizer_advance(struct net *net, const struct training *training, const double *y,
                              struct err *err) {
-    struct optimizer_step step = {.schedule = schedule_factor(training, net->place.t),
+    struct optimizer_step step = {.stop = &net->setup.stop,
+                                  .schedule = schedule_factor(training, net->place.t),
                                   .t = net->place.t};
     struct training rest = *training; /* of what a rest_optimizer moves */
     double clip;
@@ -178,6 +179,7 @@ static int optimizer_advance(struct net *net, const struct training *training, c
     TRY(net_hold(net, err));
     net_decay(net, step.schedule * training->weight_decay);
     for (int i = 0; i < net->parameters.count; i++) {
+        TRY(base_go_on(step.stop, err));
         step.parameter = &net->parameters.item[i];
         step.training =
             net_optimizer(&net->setup, step.parameter->map ? step.parameter->name : NULL) ==

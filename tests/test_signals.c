@@ -2,6 +2,8 @@
  * inputs, the entropy of a chain. The flag is a number that is drawn, so that it is set when the
  * draws have come there, and no time decides. */
 #define _POSIX_C_SOURCE 200809L
+#include "integrators/fixed_point.h"
+#include "kernels/maps/polar.h"
 #include "kernels/maps/thin.h"
 #include "solver/data/normals.h"
 #include "solver/data/tokens.h"
@@ -158,6 +160,79 @@ TEST(singular_values) {
         net.setup.stop.from = INFINITY;
         ASK(observer_measure(&observer, &net, 0, err));
     }
+}
+
+/* A processor that asks for the end once it has come to its n-th call of an operation. */
+static volatile sig_atomic_t asked;
+static int calls_left, calls_behind;
+
+static void count_call(void) {
+    calls_behind += asked;
+    asked = asked || !--calls_left;
+}
+
+static void asking_normals(struct rows rows, struct rng_stream stream) {
+    count_call();
+    backend_list[0]->normals(rows, stream);
+}
+
+static void asking_dots(struct rows a, struct rows b, double *C) {
+    count_call();
+    backend_list[0]->dots(a, b, C);
+}
+
+static struct backend asking_backend(bool dots, int calls) {
+    struct backend mine = *backend_list[0];
+    mine.normals = dots ? mine.normals : asking_normals;
+    mine.dots = dots ? asking_dots : mine.dots;
+    calls_left = calls;
+    asked = calls_behind = 0;
+    return mine;
+}
+
+static int goes_on(void *context UNUSED, const struct fixed_point_state *state UNUSED,
+                   struct err *err UNUSED) {
+    return CODE_OK;
+}
+
+/* The fields of a fixed point are drawn matrix by matrix and time by time, behind the normals of
+ * the net, those of both sides of a matrix at once: that of the other side still comes. */
+TEST(fields_of_a_fixed_point) {
+    RUN_AND_NET;
+    const struct fixed_point_calls calls = {.sweep = goes_on};
+    struct err told;
+    support_run_text(&run, (const char *const[]){NULL},
+                     "[network]\nmodel = dense\ndepth = 2\n[training]\nsteps = 4\n"
+                     "[solver]\nmethod = fixed_point\nsites = 64\n");
+    struct net_setup setup = run_setup(&run, 0, 0);
+    struct backend mine = asking_backend(false, INT_MAX);
+    setup.backend = &mine;
+    ASK(net_init(&net, &setup, err));
+    mine = asking_backend(false, INT_MAX - calls_left + 1);
+    setup.stop.flag = &asked;
+    assert_int_equal(fixed_point_run(&setup, &run.config.training, run.data.y,
+                                     &run.config.solver.fixed_point, &calls, &told),
+                     CODE_INTERRUPTED);
+    assert_true(asked);
+    assert_int_equal(calls_behind, 1);
+}
+
+/* A step of Muon is fifteen products of matrices, or as many of every expert. */
+TEST(steps_of_matrices) {
+    enum { ROWS = 8, SITES = 16 };
+    const struct polar_rule rule = {.stop = &(struct stop){.flag = &asked}, .rate = 1};
+    const double C[ROWS] = {1}, entry[SITES] = {1};
+    FREED(array_free) struct array a = {0}, entries = {0}, velocity = {0};
+    struct backend mine = asking_backend(true, 2);
+    struct err told;
+    ASK(array_init(&a, &mine, SITES, 1, 1, err));
+    ASK(array_init(&entries, &mine, SITES, 1, ROWS, err));
+    mine.put(array_all(&a), entry);
+    struct change change = {.entries = array_all(&entries), .a = array_all(&a), .s = 1};
+    ASK(base_alloc(&change.C, ROWS, sizeof *C, err));
+    memcpy(change.C, C, sizeof C);
+    assert_int_equal(polar_change(&change, &rule, &velocity, &told), CODE_INTERRUPTED);
+    assert_int_equal(calls_behind, 0);
 }
 
 /* A chain that seldom leaves a cycle needs many steps to its law: minutes, after a tenth of a

@@ -42,8 +42,9 @@ int base_poll(struct err *err, const char *doing, ...) {
     return err_set(err, CODE_INTERRUPTED, "interrupted while %.1900s", text);
 }
 
-bool base_stopped(const struct stop *stop) {
-    return stop->flag && *stop->flag && base_seconds() >= stop->from;
+int base_go_on(const struct stop *stop, struct err *err) {
+    bool asked = stop && stop->flag && *stop->flag && base_seconds() >= stop->from;
+    return asked ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
 }
 
 size_t base_product(size_t a, size_t b) {

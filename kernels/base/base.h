@@ -143,7 +143,9 @@ struct stop {
     const volatile sig_atomic_t *flag; /* not zero: end; NULL: nothing asks */
     double from;                       /* in base_seconds(); 0: at once */
 };
-bool base_stopped(const struct stop *stop);
+/* CODE_INTERRUPTED once it asks; NULL: nothing asks. What lasts calls it at every tenth of a second
+ * or less. */
+int base_go_on(const struct stop *stop, struct err *err);
 
 /* What the user sees while a run goes on; everything goes to standard error. */
 struct log {

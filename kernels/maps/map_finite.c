@@ -17,8 +17,7 @@ static int draw_matrix(const struct map *map, const struct array *W, struct err 
     for (int k = 0; k < n; k += some) {
         struct rng_stream stream = map->settings.stream;
         stream.draw += (uint32_t)k;
-        if (stop && base_stopped(stop))
-            return err_set(err, CODE_INTERRUPTED, "interrupted");
+        TRY(base_go_on(stop, err));
         W->backend->normals(array_rows(W, k, some < n - k ? some : n - k), stream);
     }
     return CODE_OK;

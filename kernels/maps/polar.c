@@ -39,9 +39,10 @@ static int step_along(struct rows x, const double *A, struct rows along, struct 
 /* x <- p(x/|x|), x [parts] the parts of a matrix side by side, with <x_k x_l> in the place of
  * products, means over the sites of all parts: the result has site averages of one where it has
  * singular values of one; x <- 0 if |x|^2 = sum <x_k x_k> is least^2 at most. other: scratch of the
- * same shape. along: rows that take the steps of x, of a single part, or of no array. */
+ * same shape. along: rows that take the steps of x, of a single part, or of no array. stop: asked
+ * between products of matrices. */
 static int iterate_rows(const struct rows *x, int parts, double least, const struct rows *other,
-                        struct rows along, struct err *err) {
+                        struct rows along, const struct stop *stop, struct err *err) {
     size_t n = (size_t)x->count;
     double *C, norm2 = 0;
     SCRATCH(double, A, 2 * n * n);
@@ -54,10 +55,13 @@ static int iterate_rows(const struct rows *x, int parts, double least, const str
     if (along.array)
         rows_scale(sqrt(norm2) <= least ? 0 : 1 / sqrt(norm2), along);
     for (int k = 0; k < POLAR_STEPS && sqrt(norm2) > least; k++) {
+        TRY(base_go_on(stop, err));
         mean_products(x, parts, false, A, C);
+        TRY(base_go_on(stop, err));
         if (along.array)
             TRY(step_along(x[0], A, along, err));
         polar_factor(x->count, A, C);
+        TRY(base_go_on(stop, err));
         for (int part = 0; part < parts; part++) {
             x[part].array->backend->combine(other[part], 0, C, x[part]);
             rows_copy(other[part], x[part]);
@@ -162,7 +166,7 @@ static double unit_of(const struct change *change, int rows) {
 static int step_columns(const struct change *change, const struct polar_rule *rule, struct rows x,
                         struct rows along, struct err *err) {
     double unit = unit_of(change, x.count), least = POLAR_NOTHING * unit;
-    TRY(polar_columns(x, change->column_group, least, rule->exact, along, err));
+    TRY(polar_columns(x, change->column_group, least, rule->exact, along, rule->stop, err));
     rows_scale(rule->rate * unit, x);
     rows_add(NULL, x, change->entries);
     if (along.array)
@@ -184,7 +188,7 @@ static int step_rows(const struct change *change, const struct polar_rule *rule,
             continue;
         }
         struct rows block = rows_part(x, first, group), scratch = rows_part(other, first, group);
-        TRY(iterate_rows(&block, 1, least, &scratch, along, err));
+        TRY(iterate_rows(&block, 1, least, &scratch, along, rule->stop, err));
     }
     if (!rule->exact) {
         rows_scale(rate, x);
@@ -291,7 +295,7 @@ static int move_parts(struct polar_part *part, int parts, bool stacked,
     }
     TRY(rule->exact ? exact_parts(rows, blocks, POLAR_NOTHING * unit, err)
                     : iterate_rows(rows, blocks, POLAR_NOTHING * unit, rows + blocks,
-                                   (struct rows){0}, err));
+                                   (struct rows){0}, rule->stop, err));
     for (int k = 0; k < parts; k++) {
         struct rows moved = rows_of_part(part, k, stacked, x);
         rows_scale(rule->rate * unit, moved);

@@ -25,6 +25,7 @@
 #define POLAR_NOTHING 1e-12
 
 struct polar_rule {
+    const struct stop *stop; /* asked between products of matrices; NULL: nothing is */
     double momentum, rate;
     bool nesterov, exact; /* exact: without momentum */
 };

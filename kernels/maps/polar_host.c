@@ -126,7 +126,7 @@ static void exchange_columns(double *rows, int count, size_t sites, size_t first
 
 /* Rows of x, and those along, on the host, one group after the other. */
 static int step_columns(struct rows x, int group, struct rows along, double least, bool exact,
-                        struct err *err) {
+                        const struct stop *stop, struct err *err) {
     size_t sites = x.array->sites, rows = (size_t)x.count + (size_t)along.count,
            all = rows * (size_t)group;
     double *X;
@@ -137,6 +137,7 @@ static int step_columns(struct rows x, int group, struct rows along, double leas
     if (along.count)
         along.array->backend->get(along, others);
     for (size_t first = 0; first < sites; first += (size_t)group) {
+        TRY(base_go_on(stop, err));
         exchange_columns(host, (int)rows, sites, first, group, X, true);
         TRY(polar_host(x.count, group, X, along.count, X + (size_t)x.count * (size_t)group, least,
                        exact, X + all, err));
@@ -149,8 +150,8 @@ static int step_columns(struct rows x, int group, struct rows along, double leas
 }
 
 int polar_columns(struct rows x, int group, double least, bool exact, struct rows along,
-                  struct err *err) {
+                  const struct stop *stop, struct err *err) {
     for (int c = 0; c < COMPANIONS && companions_work(x); c++)
-        TRY(step_columns(companions_rows(x, c), group, (struct rows){0}, least, exact, err));
-    return step_columns(rows_main(x), group, along, least, exact, err);
+        TRY(step_columns(companions_rows(x, c), group, (struct rows){0}, least, exact, stop, err));
+    return step_columns(rows_main(x), group, along, least, exact, stop, err);
 }

@@ -22,6 +22,7 @@ int polar_host(int r, int c, double *X, int count, double *along, double least, 
 size_t polar_scratch(int r, int c, int count);
 /* Does so with the columns of each group of sites, a matrix [x.count][group] of its own, also of
  * companions, since a site is no small part of its expert. along: other rows over the same sites,
- * which become what the same factors make of them, but for the exact one; or of no array. */
+ * which become what the same factors make of them, but for the exact one; or of no array. stop:
+ * asked before each group. */
 int polar_columns(struct rows x, int group, double least, bool exact, struct rows along,
-                  struct err *err);
+                  const struct stop *stop, struct err *err);

@@ -173,8 +173,7 @@ static int solve_pencil(const struct map *map, const struct pencil *f, const str
     const struct factors to = {space, work, pivot};
     int roots = R && low < high ? count_negative(f, low, &to) : 0;
     for (int k = 0; k < count; k++) {
-        if (base_stopped(stop))
-            return err_set(err, CODE_INTERRUPTED, "interrupted");
+        TRY(base_go_on(stop, err));
         if (k < roots)
             high = find_root(f, k, low, high, &to);
         values[k] = k < roots ? image_of(map, high) : NAN;

@@ -158,7 +158,7 @@ int node_run(struct net *net, struct node *v, struct err *err) {
 }
 
 int program_poll(const struct net *net, struct err *err) {
-    return base_stopped(&net->setup.stop) ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
+    return base_go_on(&net->setup.stop, err);
 }
 
 /* Rows that no step behind this one reads, on a backend that poisons; behind no step, before the

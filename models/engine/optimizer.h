@@ -21,6 +21,7 @@ struct training; /* integrators/integrator.h */
 struct optimizer_step {
     const struct training *training;
     const struct parameter *parameter;
+    const struct stop *stop; /* ends a step that takes long */
     double schedule;
     int t;
 };

@@ -121,7 +121,8 @@ int sharpness_precondition(const struct sharpness_source *source, const struct t
                            int i, double *K, struct err *err) {
     const struct net *net = source->net;
     const struct parameter *p = &net->parameters.item[i];
-    struct optimizer_step step = {training, p, 1, net->place.t};
+    struct optimizer_step step = {
+        .training = training, .parameter = p, .schedule = 1, .t = net->place.t};
     struct entry_rule rule = training->optimizer->rule(&step);
     struct entries e = {.R = p->rows, .O = source->outputs};
     size_t n = (size_t)(net->setup.data.P * e.O), R = (size_t)p->rows, all = (size_t)e.O * R;

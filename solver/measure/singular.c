@@ -62,8 +62,7 @@ static int of_network(const struct map *map, const struct stop *stop, int count,
     for (size_t k = 0; k < all; k++)
         start[k] = W[k] - map->decay * start[k];
     TRY(decompose_matrix(map, W, s, count, values, err));
-    if (base_stopped(stop))
-        return err_set(err, CODE_INTERRUPTED, "interrupted");
+    TRY(base_go_on(stop, err));
     return decompose_matrix(map, start, s, count, learned, err);
 }
 
