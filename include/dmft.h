@@ -15,7 +15,8 @@
  * One run at a time in a process, and all calls from one thread (but dmft_stop): a run uses threads
  * of its own, [solver] threads. A child of fork may run, too, also where its parent has run.
  * OpenBLAS is set to one thread. Where cores are shared with others, GOMP_SPINCOUNT=10000 in the
- * environment keeps threads that wait from holding them.
+ * environment keeps threads that wait from holding them, and OPENBLAS_CORETYPE names a processor to
+ * an OpenBLAS that is older than this one, and slow on it.
  *
  * What is declared here stays as it is while the major number of the library does. The builder of
  * networks (models/language/program.h) may change with every version: DMFT_BUILDER counts. */

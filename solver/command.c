@@ -1,9 +1,11 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
 #include "kernels/array/dist.h"
+#include "kernels/array/few_rows.h"
 #include "solver/files/result.h"
 #include "solver/run/states.h"
 
+#include <cblas.h>
 #include <gsl/gsl_errno.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -60,16 +62,27 @@ static bool is_question(int argc, char **argv) {
     return false;
 }
 
+/* OpenBLAS has code without AVX for a processor that is newer than itself, which takes four times
+ * as long; it gets the name of one that it knows and that has the same instructions, else NULL. */
+static const char *known_processor(void) {
+    static const char *const names[] = {
+        [FEW_ROWS_AVX2] = "Haswell", [FEW_ROWS_AVX512] = "SkylakeX"};
+    const char *taken = openblas_get_corename();
+    bool newer = !strcmp(taken, "Prescott") || !strcmp(taken, "Barcelona");
+    return newer ? names[few_rows_level()] : NULL;
+}
+
 /* Threads that wait for each other should not spin for long: where cores are shared with others a
  * run of 0.35 s took 17 s, else 0.8 s, and where they are not it takes no longer. OpenBLAS is
- * called by single threads and needs none of its own. Both are read before main() begins, hence the
+ * called by single threads and needs none of its own. All is read before main() begins, hence the
  * second start; what the user has set stays. */
 static void prepare_libraries(char **argv) {
-    static const char *const settings[][2] = {{"GOMP_SPINCOUNT", "10000"},
-                                              {"OPENBLAS_NUM_THREADS", "1"}};
+    const char *const settings[][2] = {{"GOMP_SPINCOUNT", "10000"},
+                                       {"OPENBLAS_NUM_THREADS", "1"},
+                                       {"OPENBLAS_CORETYPE", known_processor()}};
     bool again = false;
     for (size_t i = getenv("OMP_WAIT_POLICY") ? 1 : 0; i < sizeof settings / sizeof *settings; i++)
-        if (!getenv(settings[i][0]))
+        if (settings[i][1] && !getenv(settings[i][0]))
             again = !setenv(settings[i][0], settings[i][1], 0) || again;
     if (again)
         execv("/proc/self/exe", argv); /* if it fails all works as well, but slower */

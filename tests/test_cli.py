@@ -44,6 +44,19 @@ def test_second_start(monkeypatch):
     assert len(read("twice.h5", "limit/loss")) == 5 and same("once.h5", "twice.h5", "limit/loss")
 
 
+def test_blas_has_vectors(monkeypatch):
+    """An OpenBLAS that is older than the processor takes code without AVX; it says which at its
+    start, where it is asked."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        flags = file.read().split()
+    if "avx2" not in flags or "fma" not in flags:
+        pytest.skip("a processor without AVX2")
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    monkeypatch.setenv("OPENBLAS_VERBOSE", "2")
+    cores = re.findall(r"Core: (\w+)", call("small.ini", "-o", "out.h5").stderr)
+    assert cores and cores[-1] not in ("Prescott", "Barcelona")
+
+
 def rounding(x):
     """Half a unit of the last of three digits."""
     return 0.5 * 10 ** (math.floor(math.log10(x)) - 2) if x > 0 else 0
