@@ -10,18 +10,24 @@
 /* So small that it hardly ever decides a selection that fluctuations of order N^-1/2 decide. */
 #define SHIFT 1e-4
 
-/* A network whose matrix `map` answers what it answers anyway plus epsilon times signs: another
- * sign for each neuron, input and time. With neuron i shifted alone, at one time, a row of it would
- * move by epsilon dx_i; all are shifted at once, and the mean over neurons of sign_i dx_i is that
- * of dx_i/epsilon, plus what others add with random signs, which is zero on average. */
+enum { RESPONSES = 4 };
+
+/* A network, of which one matrix, or none, answers what it answers anyway plus SHIFT times signs:
+ * another sign for each neuron, input and time. With neuron i shifted alone, at one time, a row of
+ * it would move by SHIFT dx_i; all are shifted at once, and the mean over neurons of sign_i dx_i is
+ * that of dx_i/SHIFT, plus what others add with random signs, which is zero on average, as is what
+ * is quadratic in the signs. */
 struct shifted {
     struct net net;
-    struct map *map;
-    const struct parameter *parameter;
-    bool forward;
+    struct {
+        struct map *map;
+        const struct parameter *parameter;
+        bool forward;
+        struct array rows; /* those that answer, of all times */
+    } of[RESPONSES];
+    int shift;             /* of these; RESPONSES: none */
     int evaluations, each; /* begun so far; from one measured time to the next */
-    double epsilon;
-    struct array signs, rows; /* rows: those that answer, of all times */
+    struct array signs;
 };
 
 static struct shifted *now; /* of the wrapped kind below */
@@ -33,9 +39,9 @@ static int pass(struct map *map, bool forward,
     map->kind = &map_finite;
     int code = own(map, in, out, err);
     map->kind = &wrapped;
-    if (now->forward == forward && !now->net.batch.predicting) {
+    if (now->of[now->shift].forward == forward && !now->net.batch.predicting) {
         int t = (now->evaluations - 1) / now->each;
-        rows_add_scaled(now->epsilon, array_rows(&now->signs, t * out.count, out.count), out);
+        rows_add_scaled(SHIFT, array_rows(&now->signs, t * out.count, out.count), out);
     }
     return code;
 }
@@ -79,27 +85,36 @@ static void append(struct array *array, struct rows rows) {
     rows_copy(rows, added);
 }
 
-/* All of a run; what is shifted forward is seen on y, and backward on x. */
-static void train(struct shifted *s, const struct run *run, const char *name, int N, int seed) {
+/* All of a run, with number `shift` of these responses shifted; what is shifted forward is seen on
+ * y, and backward on x. */
+static void train(struct shifted *s, const struct run *run, const char *const *names, int shift,
+                  int N, int seed) {
     const struct training *training = &run->config.training;
     FREED(batch_free) struct batch batch;
+    *s = (struct shifted){.shift = shift};
     support_net(&s->net, run, N, seed);
     ASK(batch_init(&batch, training, run->data.P, err));
-    s->map = support_map(&s->net, "%s", name);
-    for (int i = 0; i < s->net.parameters.count; i++)
-        if (s->net.parameters.item[i].map == s->map)
-            s->parameter = &s->net.parameters.item[i];
-    struct map_declaration *map = &s->map->declared;
-    const struct population *on = s->forward ? map->target : map->source;
-    int count = !s->forward && map->for_all_inputs ? 1 : s->net.batch.rows;
-    assert_true(s->map->kind == &map_finite);
-    ASK(array_init(&s->rows, &backend_cpu, on->sites, on->group, 0, err));
-    ASK(array_init(&s->signs, &backend_cpu, on->sites, on->group, training->steps * count, err));
-    backend_cpu.normals(
-        array_all(&s->signs),
-        (struct rng_stream){.seed = 7, .replicate = (uint32_t)seed, .purpose = PURPOSE_PROBE});
+    for (int k = 0; k < RESPONSES && names[k]; k++) {
+        s->of[k].forward = *names[k] == 'B';
+        s->of[k].map = support_map(&s->net, "%s", names[k] + 2);
+        for (int i = 0; i < s->net.parameters.count; i++)
+            if (s->net.parameters.item[i].map == s->of[k].map)
+                s->of[k].parameter = &s->net.parameters.item[i];
+        const struct map_declaration *map = &s->of[k].map->declared;
+        const struct population *on = s->of[k].forward ? map->target : map->source;
+        int count = !s->of[k].forward && map->for_all_inputs ? 1 : s->net.batch.rows;
+        ASK(array_init(&s->of[k].rows, &backend_cpu, on->sites, on->group, 0, err));
+        if (k != shift)
+            continue;
+        ASK(array_init(&s->signs, &backend_cpu, on->sites, on->group, training->steps * count,
+                       err));
+        backend_cpu.normals(
+            array_all(&s->signs),
+            (struct rng_stream){.seed = 7, .replicate = (uint32_t)seed, .purpose = PURPOSE_PROBE});
+        assert_true(s->of[k].map->kind == &map_finite);
+        s->of[k].map->kind = &wrapped;
+    }
     now = s;
-    s->map->kind = &wrapped;
     s->each = (int)integrator_evaluations(training) / training->steps;
     for (int t = 0; t < training->steps; t++) {
         batch_at(&batch, t, s->net.batch.index);
@@ -107,69 +122,65 @@ static void train(struct shifted *s, const struct run *run, const char *name, in
             ASK(integrator_of(training)->advance(&s->net, training, run->data.y, err));
         else
             support_evaluate(&s->net, run);
-        append(&s->rows, s->forward ? s->parameter->y : s->map->x);
+        for (int k = 0; k < RESPONSES && names[k]; k++)
+            append(&s->of[k].rows, s->of[k].forward ? s->of[k].parameter->y : s->of[k].map->x);
     }
-    s->map->kind = &map_finite;
+    if (shift < RESPONSES)
+        s->of[shift].map->kind = &map_finite;
 }
 
 static void drop(struct shifted *s) {
-    array_free(&s->rows);
+    for (int k = 0; k < RESPONSES; k++)
+        array_free(&s->of[k].rows);
     array_free(&s->signs);
     net_free(&s->net);
 }
 
-/* The entries of a response, laid out as in a file, of one network. */
-static void measure(const struct run *run, const char *name, int N, int seed, double *entries) {
-    bool is_A = *name == 'A';
-    struct shifted s[2];
-    for (int k = 0; k < 2; k++) {
-        s[k] = (struct shifted){.forward = !is_A, .epsilon = k ? SHIFT : -SHIFT};
-        train(&s[k], run, name + 2, N, seed);
-    }
-    const struct map *map = s[0].map;
+/* The entries of response k, laid out as in a file, of one network and the same without a shift. */
+static void measure(const struct run *run, const struct shifted *plain, struct shifted *s,
+                    double *entries) {
+    int k = s->shift, T = run->config.training.steps;
+    const struct map *map = s->of[k].map;
     double target = map->declared.target->cotangent_scale,
            source = map->declared.source->cotangent_scale,
            decay = run->config.training.weight_decay,
-           scale = is_A ? map->numbers.fr * map->numbers.fr * (target == 0 ? 1 : target)
-                        : map->numbers.fg * map->numbers.fg / (source == 0 ? 1 : source);
-    rows_add_scaled(-1, array_all(&s[0].rows), array_all(&s[1].rows));
-    backend_cpu.dots(array_all(&s[1].rows), array_all(&s[1].signs), entries);
-    int T = run->config.training.steps, rows = s[1].rows.rows, columns = s[1].signs.rows;
-    for (int k = 0; k < rows * columns; k++) { /* W(0) has decayed at both times */
-        int t = k / columns / (rows / T), at = k % columns / (columns / T);
-        entries[k] *= scale / (2 * SHIFT) * pow(1 - decay, t + at);
+           scale = s->of[k].forward
+                       ? map->numbers.fg * map->numbers.fg / (source == 0 ? 1 : source)
+                       : map->numbers.fr * map->numbers.fr * (target == 0 ? 1 : target);
+    struct rows moved = array_all(&s->of[k].rows);
+    rows_add_scaled(-1, array_all(&plain->of[k].rows), moved);
+    backend_cpu.dots(moved, array_all(&s->signs), entries);
+    int rows = moved.count, columns = s->signs.rows;
+    for (int i = 0; i < rows * columns; i++) { /* W(0) has decayed at both times */
+        int t = i / columns / (rows / T), at = i % columns / (columns / T);
+        entries[i] *= scale / SHIFT * pow(1 - decay, t + at);
     }
-    drop(&s[0]);
-    drop(&s[1]);
 }
 
-/* Every entry of the response of this name. One of them is off by more than `most` standard errors
- * by chance in one of 1000 such comparisons. */
-static void compare(const struct run *run, const struct record *record, const char *name, int N,
-                    int networks) {
-    const struct series *series = record_find(record, name);
-    assert_non_null(series);
-    size_t size = series->size, compared = 0;
-    FREED(base_free) double *mean, *limit;
+/* Sums over networks of the entries of a response, and of their squares. */
+struct sums {
+    const struct series *series;
+    double *one, *sum, *square;
+};
+
+/* Every entry of a response. One of them is off by more than `most` standard errors by chance in
+ * one of 1000 such comparisons. */
+static void compare(const struct record *record, const struct sums *of, int networks) {
+    const char *name = of->series->name;
+    size_t size = of->series->size, compared = 0;
+    FREED(base_free) double *limit;
     double *error, squares = 0, largest = 0;
-    ASK(record_average(record, name, &limit, &error, err));
-    ASK(base_alloc(&mean, 3 * size, sizeof *mean, err));
-    double *square = mean + size, *one = square + size;
-    for (int seed = 0; seed < networks; seed++) {
-        measure(run, name, N, seed, one);
-        for (size_t k = 0; k < size; k++) {
-            mean[k] += one[k] / networks;
-            square[k] += one[k] * one[k] / networks;
-        }
-    }
     double most = gsl_cdf_tdist_Qinv(0.5e-3 / (double)size, networks - 1);
+    ASK(record_average(record, name, &limit, &error, err));
     for (size_t k = 0; k < size; k++) {
-        double se2 = error[k] * error[k] + (square[k] - mean[k] * mean[k]) / (networks - 1);
+        double mean = of->sum[k] / networks,
+               se2 =
+                   error[k] * error[k] + (of->square[k] / networks - mean * mean) / (networks - 1);
         if (limit[k] == 0 && error[k] == 0) /* of a later time */
             continue;
-        CHECK_ABS(limit[k], mean[k], most * sqrt(se2), "%s, entry %zu", name, k);
-        squares += (limit[k] - mean[k]) * (limit[k] - mean[k]) / se2;
-        largest = fmax(largest, fabs(mean[k]) / sqrt(se2));
+        CHECK_ABS(limit[k], mean, most * sqrt(se2), "%s, entry %zu", name, k);
+        squares += (limit[k] - mean) * (limit[k] - mean) / se2;
+        largest = fmax(largest, fabs(mean) / sqrt(se2));
         compared++;
     }
     fprintf(stderr, "    %s: %zu entries, rms z %.2f, largest %.0f errors\n", name, compared,
@@ -177,18 +188,48 @@ static void compare(const struct run *run, const struct record *record, const ch
     assert_true(largest > most); /* more than noise would give */
 }
 
-/* What dominates an error, and costs little, is as many networks as there are; runs of the limit
- * take the more time. So there are 40 networks beside few runs, and 24 of Muon, which iterates on
- * each of its matrices. Most of the variance is that of networks.
+/* All of these responses; a network without shifts serves all of them. */
+static void compare_all(const struct run *run, const struct record *record,
+                        const char *const *names, int N, int networks) {
+    struct sums of[RESPONSES] = {0};
+    struct shifted plain, s;
+    for (int k = 0; k < RESPONSES && names[k]; k++) {
+        of[k].series = record_find(record, names[k]);
+        assert_non_null(of[k].series);
+        ASK(base_alloc(&of[k].one, 3 * of[k].series->size, sizeof *of[k].one, err));
+        of[k].sum = of[k].one + of[k].series->size;
+        of[k].square = of[k].sum + of[k].series->size;
+    }
+    for (int seed = 0; seed < networks; seed++) {
+        train(&plain, run, names, RESPONSES, N, seed);
+        for (int k = 0; k < RESPONSES && names[k]; k++) {
+            train(&s, run, names, k, N, seed);
+            measure(run, &plain, &s, of[k].one);
+            drop(&s);
+            for (size_t i = 0; i < of[k].series->size; i++) {
+                of[k].sum[i] += of[k].one[i];
+                of[k].square[i] += of[k].one[i] * of[k].one[i];
+            }
+        }
+        drop(&plain);
+    }
+    for (int k = 0; k < RESPONSES && names[k]; k++) {
+        compare(record, &of[k], networks);
+        free(of[k].one);
+    }
+}
+
+/* Most of the variance is that of networks, and runs of the limit take the more time. So there are
+ * 56 networks beside few runs, and 24 of Muon, which iterates on each of its matrices.
  *
  * Every kind of learning from single sites: what adds, remembers, decays, moves entries; fresh
  * inputs at each step; selections, whose jumps are in the means over neurons. */
 TEST(networks_respond_alike) {
-#define SMALL "solver.sites=256", "solver.replicates=72" /* matrices of entries */
+#define SMALL "solver.sites=256", "solver.replicates=48" /* matrices of entries */
     static const struct {
         const char *file;
         int N;
-        const char *responses[4], *more[8];
+        const char *responses[RESPONSES], *more[8];
     } cases[] = {
         {"data/dense.ini", 128, {"A_W2", "B_W2", "A_W3", "B_W3"}, {NULL}},
         {"data/dense.ini",
@@ -269,10 +310,9 @@ TEST(networks_respond_alike) {
         support_run(&run, cases[i].file, overrides);
         run.config.solver.replicates /= is_long ? 1 : 2;
         bool muon = !strcmp(run.config.training.optimizer->choice.name, "muon");
-        int networks = (muon ? 24 : 40) * (is_long ? 2 : 1);
+        int networks = (muon ? 24 : 56) * (is_long ? 2 : 1);
         support_ensemble(&run, 0, &record);
-        for (int k = 0; k < 4 && cases[i].responses[k]; k++)
-            compare(&run, &record, cases[i].responses[k], cases[i].N, networks);
+        compare_all(&run, &record, cases[i].responses, cases[i].N, networks);
     }
 }
 
