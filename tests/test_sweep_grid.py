@@ -153,6 +153,18 @@ def test_objectives():
     refused(r"\[sweep\] columns: there is no width", "--optimum", "out.h5")
 
 
+def test_an_objective_that_no_run_has_is_told_by_the_first_one():
+    """What is done stays, so that the sweep goes on with another one."""
+    pathlib.Path("sweep.ini").write_text(SHORT + "training.eta0 = linspace(0.1, 1, 10)\n")
+    words = ["--jobs", "1", "-o", "out.h5", "sweep.ini"]
+    for objective, sentence in (("best", "has no series best"),
+                                ("loss[last][0]", "has 0 axes behind t")):
+        refused(sentence, *words, "--objective", objective)
+    done = len(units())
+    assert 2 <= done <= 4  # of 20: the next one may have begun
+    assert call(*words)[1].startswith(f"20 runs, {done} of them done")
+
+
 def test_the_edge_is_told_by_all_widths():
     """No run knows of other widths: all of a point are at the edge of stability or none."""
     table, _ = sweep(

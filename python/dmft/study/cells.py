@@ -124,11 +124,8 @@ class Cells:
             # its loss alone does not tell: with batches that of other inputs follows
             cell.still = rests > 0
         times = objective.window(kept.shape[1], *_batch(file))
-        other = given and objective.read_series(group, given.series, given.entry)
-        if given and other is None:
-            raise InputError(f"objective {given.text}: {group.path} has no series {given.series}")
         return _Found(group.path, ended, times, loss, objective.read_series(group, "test_loss"),
-                      other)
+                      _compared(group, given))
 
     def _measure(self, cell: Cell, found: _Found) -> None:
         if self.objective.kind == "smooth_loss":
@@ -140,6 +137,24 @@ class Cells:
         wanted = found.other or (found.test_loss if self.objective.series == "test_loss" else
                                  found.loss)
         cell.objective = _measured(self.objective, wanted, found.ended, found.times)
+
+
+def _compared(group: Reader, given) -> objective.Series | None:
+    """The series that points are compared by; None where no objective was given."""
+    if given is None:
+        return None
+    series = objective.read_series(group, given.series, given.entry)
+    if series is None:
+        raise InputError(f"objective {given.text}: {group.path} has no series {given.series}")
+    return series
+
+
+def check(sweep: Sweep, unit: int, choice: str | None) -> None:
+    """InputError where a unit that is done has nothing that the points of its sweep could be
+    compared by: the first of them tells it, before all others are run."""
+    choice = choice or sweep.grid.settings.get("objective")
+    with open_file(sweep.path(unit, ".h5")) as file:
+        _compared(Reader(file, sweep.group(unit)), objective.read(choice) if choice else None)
 
 
 def _notes(file) -> list[tuple[str, str, bool]]:

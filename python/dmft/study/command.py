@@ -174,12 +174,14 @@ def _sweep(options: Options, worker, signals, tell, log, executor, chunk) -> Non
         sweep.name_folder(output)
         for given in sweep.inputs():
             place.refuse_input(output, given)
-        from dmft.study import summary  # scipy takes longer to import than a refusal to be told
+        # scipy takes longer to import than a refusal to be told
+        from dmft.study import cells, summary
         choice, along = options.values.get("--objective"), options.values.get("--along")
         summary.check(sweep, choice, along)
         sweep.open_folder("--force" in options.flags, "--retry" in options.flags)
         summary.write_grid(sweep)
-        work(sweep, signals, log, options.jobs, executor, chunk)
+        work(sweep, signals, log, options.jobs, executor, chunk,
+             lambda unit: cells.check(sweep, unit, choice))
         try:
             summary.write(sweep, choice, along, output, tell)
         except SystemFailure as error:

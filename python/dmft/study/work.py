@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 
-from dmft.errors import Interrupted, SystemFailure, failure
+from dmft.errors import DmftError, Interrupted, SystemFailure, failure
 from dmft.study.sweep import DONE, FAILED, PENDING, Sweep
 from dmft.study.worker import Worker, run_unit, run_units
 
@@ -114,10 +114,11 @@ class _Team:
 
 
 class _Account:
-    """What has become of the units."""
+    """What has become of the units. check: of the first of each width that is done."""
 
-    def __init__(self, sweep: Sweep, log):
+    def __init__(self, sweep: Sweep, log, check):
         self.sweep, self.log, self.first, self.lost = sweep, log, None, []
+        self.check, self.checked = check, set()
         self.done = sum(status != PENDING for status in sweep.status)
 
     def settle(self, unit: int, code: int, sentence: str, seconds: float) -> None:
@@ -133,6 +134,12 @@ class _Account:
         self.log(f"{self.done}/{sweep.count}  {note}  {seconds:.1f} s" +
                  (f"  failed: {sentence}" if code else ""))
         sweep.status[unit] = FAILED if code else DONE
+        if not code and unit % sweep.columns not in self.checked:
+            self.checked.add(unit % sweep.columns)
+            try:
+                self.check(unit)
+            except DmftError as error:
+                self.first = self.first or error
         if code:
             path = sweep.path(unit, ".failed")
             try:
@@ -167,14 +174,16 @@ class _Account:
                 f"{GOES_ON}")
 
 
-def work(sweep: Sweep, signals: Signals, log, jobs: int, executor=None, chunk: int = 1) -> None:
+def work(sweep: Sweep, signals: Signals, log, jobs: int, executor=None, chunk: int = 1,
+         check=lambda unit: None) -> None:
     """Runs what is pending. executor: of concurrent.futures, or of submitit, None: processes of our
     own, `jobs` at a time. chunk: so many units are one submission. jobs: the processors of a
-    machine are shared out among so many runs.
+    machine are shared out among so many runs. check: raises a DmftError where a unit that is done
+    says that all others were run for nothing.
 
     After a failure or a signal nothing is started any more. What an executor loses with a process
     or a machine is run by the next call; all else goes on."""
-    account = _Account(sweep, log)
+    account = _Account(sweep, log, check)
     pending = sweep.count - account.done
     log(f"{sweep.count} runs, {account.done} of them done, " +
         (f"{jobs} at a time" if executor is None else f"by {type(executor).__name__}"))
