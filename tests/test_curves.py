@@ -1,6 +1,7 @@
 """Whole curves of an objective over a key, laid on each other: on made-up curves whose shift and
 factor are known, their intervals hold them as often as they say."""
 import math
+import warnings
 
 import numpy as np
 
@@ -61,6 +62,15 @@ def test_curves_of_few_values_or_single_runs_are_not_known():
         assert all(map(math.isnan, compare(other, whole)))
     far = column(generator, 6, shift=3.0)
     assert math.isnan(compare(whole, far)[0])
+
+
+def test_samples_of_two_runs_may_be_infinite():
+    """Student's t of one degree of freedom: the factor is then not known, without a warning."""
+    generator = np.random.default_rng(7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = compare(column(generator, 2, spread=0.5), column(generator, 2, spread=0.5))
+    assert math.isnan(found[3])
 
 
 def test_runs_that_failed_leave_the_other_values():

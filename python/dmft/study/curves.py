@@ -54,7 +54,8 @@ class Samples:
         self.curve.find_errors()
         self.x, least = self.curve.x, math.log(self.curve.points[self.curve.best].value)
         self.y = np.vstack([self.curve.y, self.curve.moved()])  # first the estimates, then samples
-        self.height = least + np.sinh(self.y)
+        with np.errstate(over="ignore"):  # samples of few runs may go anywhere
+            self.height = least + np.sinh(self.y)
 
     @functools.cached_property
     def between(self) -> tuple[np.ndarray, np.ndarray]:
@@ -108,10 +109,10 @@ def _distance(first: Samples, other: Samples) -> np.ndarray | None:
     if len(same) < optimum.USABLE:
         return None
     apart = other.height[:, yours] - first.height[:, mine]
-    noise = apart[1:].var(axis=0)
     times = np.ones((len(apart), 1))
     times[1:] = 2
-    return (apart ** 2 - times * noise).mean(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # of infinite samples it is not known
+        return (apart ** 2 - times * apart[1:].var(axis=0)).mean(axis=1)
 
 
 def compare(first: Samples, other: Samples, among: int = 1) -> tuple:
