@@ -321,8 +321,9 @@ static int unknown(lua_State *L) {
 }
 
 static int fail(lua_State *L) {
+    const char *text = luaL_optstring(L, 1, "an error");
     luaL_where(L, 1);
-    lua_pushstring(L, luaL_optstring(L, 1, "an error"));
+    lua_pushstring(L, text);
     lua_concat(L, 2);
     return lua_error(L);
 }

@@ -61,7 +61,7 @@ static void check_sites(lua_State *L, const char *name, double size,
     if (N && !network_whole(size * N))
         luaL_error(L,
                    "population %s has %f sites in a network of width %d: it must be a whole "
-                   "number, at least 1",
+                   "number, at least 1 and below 10^9",
                    name, size * N, N);
     if (N && of && round(size * N) != (double)of->on->sites * group)
         luaL_error(L, "population %s has %f sites in a network of width %d, but %d for each of %d",
