@@ -29,11 +29,19 @@ static void on_signal(int number UNUSED) {
     stop = 1;
 }
 
+/* A terminal that is closed ends a run, but not where nohup has it ignored. */
+static void handle_hangup(const struct sigaction *action) {
+    struct sigaction before;
+    if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, action, NULL);
+}
+
 const volatile sig_atomic_t *command_signals(void) {
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    handle_hangup(&action);
     signal(SIGXFSZ, SIG_IGN);
     base_heed(&stop);
     return &stop;
@@ -50,6 +58,7 @@ void command_tell_partial(struct log *log, const struct io *io) {
 void command_default_signals(void) {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    handle_hangup(&(struct sigaction){.sa_handler = SIG_DFL});
 }
 
 /* Whether the command asks for text alone, which no thread makes. */

@@ -207,6 +207,7 @@ CLEAN_TEST(test_interruptions) {
         ARGS("small.ini", "-o", "out.h5", "--training.integrator=bs32", "--training.dt=1e6",
              "--training.steps=2", "--solver.replicates=1", "--reference.widths=");
     interrupt(SIGTERM, euler, "/", "limit", 0.15);
+    interrupt(SIGHUP, limit, "/", "limit", 0.15);
     interrupt(SIGINT, bs32, "/", "limit", 0.15);
     interrupt(SIGINT, limit, "/", "limit", 0.15);
     interrupt(SIGTERM, limit, "/", "limit", 0.15);
@@ -228,6 +229,18 @@ CLEAN_TEST(test_signal_sent_twice) {
     cli_wait(pid, &result);
     assert_true(cli_ended(&result, 130, ARGS("interrupted")));
     check_partial("limit", false);
+}
+
+/* A name that leaves no room for .state. */
+CLEAN_TEST(test_folder_of_states_that_cannot_be_made) {
+    FREED(cli_free) struct cli_result result;
+    char name[NAME_MAX + 1];
+    memset(name, 'x', NAME_MAX - 1);
+    name[NAME_MAX - 1] = 0;
+    cli_run(&result, ARGS("small.ini", "-o", name));
+    assert_true(cli_ended(&result, 1,
+                          ARGS("output xxx", ".state, for the state of the run, cannot be made",
+                               "; name an output elsewhere with -o")));
 }
 
 /* A run that is over before the file appears is made again, longer. */

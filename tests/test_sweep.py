@@ -36,7 +36,7 @@ def test_units_are_single_runs():
 
 
 @pytest.mark.parametrize("number, code, word", [
-    (signal.SIGKILL, -9, ""), (signal.SIGTERM, 130, "interrupted"),
+    (signal.SIGKILL, -9, ""), (signal.SIGTERM, 130, "interrupted"), (signal.SIGHUP, 130, ""),
     (signal.SIGINT, 130, "interrupted; the same command goes on from here")])
 def test_a_sweep_that_is_cut_goes_on(number, code, word):
     """Files that were complete then are not touched by the second call, and the end is that of a

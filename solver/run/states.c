@@ -236,10 +236,12 @@ static int count_states(const char *folder, bool remove_them) {
     return count;
 }
 
-static int lock_folder(struct run *run, struct err *err) {
+static int lock_folder(struct run *run, const char *output, struct err *err) {
     if (mkdir(run->states.folder, 0777) && errno != EEXIST)
-        return err_set(err, CODE_SYSTEM, "-o: %s, for the state of the run, cannot be made: %s",
-                       run->states.folder, strerror(errno));
+        return err_set(err, CODE_SYSTEM,
+                       "output %s: the folder of this name and %s, for the state of the run, "
+                       "cannot be made: %s; name an output elsewhere with -o",
+                       output, suffix, strerror(errno));
     run->states.lock = open(run->states.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (run->states.lock < 0) {
         run->states.lock = 0;
@@ -306,7 +308,7 @@ int states_open(struct run *run, const char *output, bool force, struct err *err
     }
     if (run->share.side > 1) /* the first one has it */
         return run->states.resume ? check_all(run, err) : CODE_OK;
-    TRY(lock_folder(run, err));
+    TRY(lock_folder(run, output, err));
     if (run->states.resume)
         TRY(check_all(run, err));
     else if (count_states(run->states.folder, force) && !force)

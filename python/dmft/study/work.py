@@ -18,15 +18,17 @@ GOES_ON = "the same command goes on from here"
 
 
 class Signals:
-    """While it is open the first Ctrl-C (or SIGTERM) calls `tell`, or raises Interrupted where that
-    is None, as does one more than a second later. Signals reach the main thread alone."""
+    """While it is open the first Ctrl-C (or SIGTERM, or a terminal that is closed, without nohup)
+    calls `tell`, or raises Interrupted where that is None, as does one more than a second later.
+    Signals reach the main thread alone."""
 
     def __init__(self):
         self.tell, self.first, self.before = None, None, {}
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            hangup = [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) == signal.SIG_DFL)
+            for number in (signal.SIGINT, signal.SIGTERM, *hangup):
                 self.before[number] = signal.signal(number, self._handle)
         return self
 
