@@ -11,6 +11,7 @@ SMALLER = (('{"steps": 20}', '{"steps": 3}, "solver": {"sites": 64, "replicates"
            ('{"sweep": {"program.b"', '{**FEW, "sweep": {"program.b"'),
            ("logspace(0.1, 6, 8)", "logspace(0.1, 6, 4)"),
            ("sizes=[1, 0.5, 0.25], powers=[0, 0.5, 1]", "sizes=[1, 0.25], powers=[0, 1]"),
+           ("logspace(0.5, 4, 10)", "logspace(0.5, 4, 3)"), ("[64, 128]", "[8, 16]"),
            (r"parameterization = mup\n", r"parameterization = mup\n[training]\nsteps = 3\n[solver]"
             r"\nsites = 64\nexpert_sites = 64\nreplicates = 2\n"),
            ("widths = 64 128", "widths = 8 16"))
