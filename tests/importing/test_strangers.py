@@ -2,6 +2,7 @@
 and rows that are copied back; and what is refused of them, in a sentence with its line."""
 import copy
 import re
+import threading
 
 import dmft
 import dmft.torch
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from attentions import tables
+from dmft.torch.importing.record import doubles
 from test_import import ROUND_OFF, refusal
 from test_training import OPTIMIZERS, compared
 from torch import nn
@@ -278,3 +280,35 @@ def test_a_buffer_is_what_it_was_before_a_call_moves_it():
 
 def test_an_example_of_one_row_is_named():
     assert "has one row" in refusal(modules.Transformer, modules.letters(1))
+
+
+def test_a_module_of_torch_jit_is_refused():
+    assert "gives a module of torch.jit" in refusal(
+        lambda N: torch.jit.script(nn.Linear(NUMBERS, N)))
+
+
+@pytest.mark.parametrize("lr, eps, said", [
+    (float("nan"), 1e-8, "lr is nan"), ("1", 1e-8, "lr is '1'"), (0.1, -1.0, "eps is -1.0")])
+def test_rates_that_are_no_numbers_are_refused(lr, eps, said):
+    build, example, more = modules.MODULES["without_biases"]
+    mine = dmft.torch.import_module(build, example(), (16, 32), **more)
+    with pytest.raises(dmft.InputError, match=said + ", and a number of at least 0 is wanted"):
+        mine.groups("adam", lr, build(32), eps)
+
+
+def test_imports_of_two_threads_leave_the_default_type():
+    """The other one would begin within this one, and end behind it, if it did not wait."""
+    outside, begun, over = torch.get_default_dtype(), threading.Event(), threading.Event()
+
+    def other():
+        with doubles():
+            begun.set()
+            over.wait()
+
+    thread = threading.Thread(target=other)
+    with doubles():
+        thread.start()
+        begun.wait(0.5)
+    over.set()
+    thread.join()
+    assert torch.get_default_dtype() == outside

@@ -73,6 +73,9 @@ def as_module(made, N) -> torch.nn.Module:
     if not isinstance(made, torch.nn.Module):
         raise InputError(f"build({N}) gives a {type(made).__name__}, which is no torch.nn.Module; "
                          "let it return the module")
+    if isinstance(made, torch.jit.ScriptModule):
+        raise InputError(f"build({N}) gives a module of torch.jit, of which Python sees no "
+                         "operation; let it return the module itself")
     return made
 
 

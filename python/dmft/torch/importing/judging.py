@@ -360,6 +360,9 @@ def groups(judge: Judge, kind: str, lr: float, module, eps: float = 1e-8) -> lis
     """Groups for torch.optim of a module that build has made, with the network's rates times lr."""
     if kind not in ("sgd", "adam", "adamw", "lion"):
         raise InputError(f"optimizer {kind!r}: must be one of sgd adam adamw lion")
+    for what, one in (("lr", lr), ("eps", eps)):
+        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0 <= one < math.inf:
+            raise InputError(f"{what} is {one!r}, and a number of at least 0 is wanted")
     law = "sgd" if kind == "sgd" else "adam"
     net = judge.imported.load(module)
     network = describe(judge.imported.settings | ALONE | {

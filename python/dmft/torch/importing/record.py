@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import os
 import sys
+import threading
 from collections import OrderedDict
 
 import numpy as np
@@ -121,15 +122,20 @@ class InDouble(TorchDispatchMode):
         return function(*args, **options) if mean is None else mean
 
 
+_default = threading.RLock()            # the default type is one for all threads
+
+
 @contextlib.contextmanager
 def doubles():
-    """Within it tensors are made in double precision."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+    """Within it tensors are made in double precision. Another thread that wants the same waits: it
+    would take what this one has set for the type to go back to."""
+    with _default:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
 
 
 def _listed(tensor: torch.Tensor):
