@@ -25,6 +25,7 @@ LETTERS = {"data.file": os.path.join(FOLDER, "..", "..", "README.md"), "data.inp
            "data.test_inputs": 4, "data.tokens": 4, "training.batch": 2, "training.steps": 3,
            "training.warmup": 1, "reference.seeds": 2, "reference.widths": [8, 16],
            "output.test_every": 2}
+SPARSE = "network.beta, init.W_out, rates.W_out, rates.W_in, rates.Q, rates.W1"
 TEXT_BASE = os.path.join(FOLDER, "text_base.ini")
 # Settings on top of each ini, and lines of [sweep] in the place of its own.
 SMALL = {
@@ -44,13 +45,16 @@ SMALL = {
                    {"network.depth, network.alpha": "2 1 | 4 2 | 2 0.25 | 4 0.25",
                     "training.eta0": "0.25 0.354 0.5 0.707107 1"}),
     "sparse_limit": ({**EXPERTS, "solver.expert_sites": 64, "training.steps": 3},
-                     {"network.rho": "0.5 0.25 0.125"}),
+                     {SPARSE: f"0.1, rho^0.5, {'rho, ' * 3}1 | 0.1, rho^0.5, {'rho, ' * 3}rho",
+                      "network.rho": "0.5 0.25 0.125"}),
     "softmax_limit": ({**DRAWN, "network.program": os.path.join(FOLDER, "softmax_limit.lua"),
                        "solver.replicates": 0, "training.steps": 12, "reference.widths": [8, 16]},
                       {"training.gamma0, training.eta0": "2 0.1 | 4 0.05"}),
     "balance_gradients": ({**EXPERTS, "reference.widths": [16]}, {}),
     "balance_rates": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
-                       "reference.widths": [16, 32]}, {"training.eta0": "0.2 0.4 0.8"}),
+                       "reference.widths": [16, 32]},
+                      {"network.eta_bias, network.balance_loss": "0 0 | 0.1 0 | 0 0.1",
+                       "training.eta0": "0.2 0.4 0.8"}),
     "lazy_rich_experts": ({**DRAWN, "training.steps": 3, "training.dt": 0.2,
                            "reference.widths": [64, 256]}, {"training.gamma0": "0.1 0.5 1"}),
     "depth_rates": ({**EXPERTS, "training.steps": 3, "reference.widths": [16]},
@@ -70,7 +74,7 @@ SMALL = {
                            "solver.sites": 128, "solver.expert_sites": 128,
                            "solver.replicates": 2}, {"training.eta0": "0.1 0.2 0.4 0.8"}),
     "sparse_experts": ({**EXPERTS, "training.steps": 3, "reference.widths": [32]},
-                       {"network.kappa, network.rho": "0.125 1 | 0.5 0.25 | 2 0.0625",
+                       {"network.kappa, network.rho": "0.125 1 | 2 0.0625",
                         "training.eta0": "0.1 0.25 0.4"}),
     "muon_rates": ({**DRAWN, "training.steps": 3, "reference.widths": [8, 16]},
                    {"training.eta0": "0.2 0.4 0.8"}),
