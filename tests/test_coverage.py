@@ -167,6 +167,18 @@ def test_claims_of_a_selection_select(rows):
                 or "lua" in row.seen, f"row {row.number} selects no experts"
 
 
+# Rows with a selection of which they do not say yet how it differs between inputs or changes.
+SILENT = {131, 144, 145, 149, 150, 156, 160, 161, 230}
+ACTS = {"flips", "load", "load2", "gate_load", "qstar", "loss_runs"}
+
+
+def test_claims_of_a_selection_say_what_it_does(rows):
+    silent = {row.number for row in rows if row.verdict == "shown"
+              and re.search(r"\btop-(K|1|2)\b|token choice", row.claim)
+              and not ACTS & {path.rpartition("/")[2] for _, _, (_, path, _), _ in said_of(row)}}
+    assert silent <= SILENT
+
+
 LARGE_EPS = 1e-4  # above gradients of the networks here; the papers have 1e-8 and 1e-12
 
 
