@@ -145,8 +145,10 @@ TEST(residual_networks) {
 TEST(resnet) {
     static const char *const names[SERIES] = {"loss",      "f",         "Phi_1_diag", "Ch_0_diag",
                                               "Ch_4_diag", "Cg_0_diag", "Cg_2_diag"};
-#define PLAIN                                                                                      \
-    "reference.widths=32 64 128", "reference.seeds=48", "solver.replicates=8", "solver.sites=512"
+#define SITES(number)                                                                              \
+    "reference.widths=32 64 128", "reference.seeds=48", "solver.replicates=8",                     \
+        "solver.sites=" #number
+#define PLAIN SITES(512)
     compare_series("data/resnet.ini", names, ARGS("training.gamma0=2", "training.eta0=0.1", PLAIN),
                    0);
     compare_series(
@@ -179,7 +181,7 @@ TEST(vectors) {
     for (int k = 0; k < 5; k++) {
         compare_series(ways[k][0], names[k == 2],
                        ARGS(ways[k][1], ways[k][2], "training.steps=20", "data.inputs=2",
-                            "data.tokens=3", PLAIN),
+                            "data.tokens=3", SITES(256)),
                        0);
     }
 }
@@ -227,7 +229,7 @@ TEST(optimizers) {
     } cases[] = {
         {"data/regime2.ini",
          {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phib_diag", "Gb_diag"},
-         {"network.parameterization=mup", "solver.sites=512", "solver.expert_sites=512",
+         {"network.parameterization=mup", "solver.sites=256", "solver.expert_sites=256",
           "reference.widths=32 64 128", ADAM}},
         {"data/dense.ini",
          {"loss", "f", "Phi1_diag", "G1_diag", "Phi2_diag", "G2_diag", "PhiL_diag"},
@@ -330,7 +332,7 @@ TEST(gradients_apart) {
          {"G1_diag", "Gphi_diag", "Gb_loss_diag", "tangent", "gradient_norm_loss",
           "gradient_norm_balance_loss_Q", "cosine_loss_balance_loss"},
          {"network.kappa=0.5", "network.rho=0.25", "network.balance_loss=0.5", "training.eta0=0.3",
-          "data.inputs=6", "solver.sites=512", "solver.expert_sites=512", "solver.replicates=8",
+          "data.inputs=6", "solver.sites=256", "solver.expert_sites=256", "solver.replicates=8",
           "reference.seeds=48", "reference.widths=32 64 128"}},
         {"data/dense.ini",
          {"G1_diag", "G2_diag", "G1_loss_diag", "tangent", "tangent_loss", "gradient_norm_loss",
