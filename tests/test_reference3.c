@@ -178,9 +178,10 @@ static void one_case(const char *name, int horizon) {
     snprintf(ini, sizeof ini, "data/ref/regime3/%s.ini", name);
     snprintf(h5, sizeof h5, "data/ref/regime3/%s.h5", name);
     support_run(&run, ini,
-                ARGS(is_long ? "solver.sites=2048" : "solver.sites=512", "solver.draws=normal"));
+                ARGS("solver.draws=normal", is_long ? "solver.sites=2048" : "solver.sites=512",
+                     is_long ? NULL : "solver.expert_sites=128", "solver.unit_sites=128"));
     bool mssp = run.config.network.parameterization == PARAMETERIZATION_MSSP;
-    ASK(run_ensemble(&run, 0, is_long ? 64 : 32, &record, err));
+    ASK(run_ensemble(&run, 0, is_long ? 64 : 48, &record, err));
     hid_t file = H5Fopen(h5, H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_true(file >= 0);
     judge_start(name, &run, &record, mssp);
