@@ -403,12 +403,26 @@ def test_wrong_files(files, tmp_path, capsys):
     with open(files["full"], "rb") as file:
         cut.write_bytes(file.read(3000))
     data = os.path.join(HERE, "..", "data", "fashion_7x7.h5")
-    for path, sentence in ((str(tmp_path / "none.h5"), "no such file"), (str(cut), "truncated"),
+    for path, sentence in ((str(tmp_path / "none.h5"), "no such file"),
+                           (str(cut), "damaged or incomplete: "),
                            (__file__, "is not a whole HDF5 file"), (HERE, "holds no sweep"),
                            (data, "is not an output of dmft-solve, dmft-compare or dmft-sweep")):
         assert command.main([path]) == 2
         said = capsys.readouterr().err
         assert sentence in said and path in said and said.count("\n") == 1
+
+
+def test_pictures_and_pages_that_cannot_be_written(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command.page, "text", lambda runs, title: title)
+    (tmp_path / "x.png").symlink_to("/dev/full")
+    (tmp_path / "x.html").symlink_to("/dev/full")
+    for place, code, why in (("x", 1, "No space left on device"),
+                             ("none/x", 2, "No such file or directory")):
+        for option, end, more in (("-o", ".png", ["--what", "loss"]), ("--html", ".html", [])):
+            out = str(tmp_path / place) + end
+            assert command.main([files["dense"], option, out, *more]) == code
+            said = capsys.readouterr().err
+            assert said == f"dmft-plot: {files['dense']}: cannot write {out}: {why}\n"
 
 
 def test_damaged_files(files, tmp_path, monkeypatch, capsys):

@@ -379,6 +379,9 @@ def load(path, owner=None) -> Result:
     try:
         file = h5py.File(path, "r")
     except OSError as error:
+        if error.errno is None:  # it is HDF5's
+            raise InputError(f"{path}: cannot be opened as HDF5, it is damaged or incomplete: "
+                             f"{error}") from None
         raise InputError(f"{path}: {error}") from None
     from dmft.on_disk import read_group
     with guard.one_sentence(path), file:

@@ -11,17 +11,20 @@ compare there is one of each for every parameterization, OUT_mup_loss.png, those
 OUT_loss.png, and the coordinate check; of a sweep (or the folder OUT.d of one that is not complete)
 its losses and optima. Of several files: loss and kernels, or losses of sweeps, on one axis. --html
 writes one page with sliders instead (dmft.plot.page), of runs, comparisons or sweeps. The exit code
-is 2 where something asked for by name is not there, or a file is damaged, which one sentence says.
+is 2 where something asked for by name is not there, or a file is damaged, and 1 where the disk
+takes no picture, which one sentence says.
 """
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import os
 import sys
 
 import matplotlib.pyplot as plt
 
-from dmft.errors import DmftError
+from dmft.errors import DmftError, InputError, SystemFailure
 from dmft.files import load
 from dmft.plot import figures, page, sweeps, together
 from dmft.plot.select import ensembles
@@ -60,6 +63,17 @@ def of_several(runs) -> list[tuple]:
     return [("", what, parts, function) for what, function in together.FIGURES.items()]
 
 
+@contextlib.contextmanager
+def _written(out: str):
+    """What the system says against a file becomes a sentence with its name."""
+    try:
+        yield
+    except OSError as error:
+        named = error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+        raise (InputError if named else SystemFailure)(
+            f"cannot write {out}: {error.strerror or error}") from None
+
+
 def draw(pictures, options, stem: str, suffix: str, complain) -> bool:
     """Writes them; whether some were drawn and nothing asked for by name is missing. What is not
     asked for by name, and has no data, is left out; why, is said where nothing is drawn."""
@@ -69,7 +83,9 @@ def draw(pictures, options, stem: str, suffix: str, complain) -> bool:
         out = "_".join(words) + (suffix or ".png")
         try:
             with plt.rc_context(STYLE):
-                function(part, options).savefig(out)
+                figure = function(part, options)
+                with _written(out):
+                    figure.savefig(out)
             print(out)
             drawn += 1
         except Missing as missing:
@@ -124,7 +140,7 @@ def main(arguments=None) -> int:
                 raise Missing(f"--html {options.html}: a page is written into a file that ends in "
                               ".html; first the page, then the files")
             words = page.text(runs, ", ".join(names))
-            with open(options.html, "w", encoding="utf-8") as out:
+            with _written(options.html), open(options.html, "w", encoding="utf-8") as out:
                 out.write(words)
             print(options.html)
             return 0
@@ -141,6 +157,7 @@ def main(arguments=None) -> int:
         return 0 if draw(pictures, options, stem, suffix, complain) else 2
     except (Missing, DmftError, OSError, ValueError) as error:
         complain(error)
+        return getattr(error, "code", 2)
     except (LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError) as error:
         what = " ".join(str(error.args[0] if error.args else "").split())
         complain(f"is damaged, or not as this version writes it ({type(error).__name__}: {what})")
