@@ -23,6 +23,7 @@ class Builds:
     def __init__(self, build, widths, ignored):
         self.build, self.ignored = build, tuple(ignored)
         self.lists: set[str] = set()
+        self._names: dict[tuple, list[str]] = {}    # that are known, by sizes and lists
         self.halves: list[str] = []     # lines of build that ask for half precision
         refuse_no_function(build)
         self.sizes = dict(widths) if isinstance(widths, dict) else {"N": widths}
@@ -112,8 +113,13 @@ class Builds:
         return self.of_sizes(sizes, 0, False) if module is None else module
 
     def names(self, sizes) -> list[str]:
-        """The names of all parameters of a module of these sizes."""
-        return [name for name, _ in self.stacked(self.looked_at(sizes)).named_parameters()]
+        """The names of all parameters of a module of these sizes, which many questions are about:
+        it is built once."""
+        key = tuple(sizes), frozenset(self.lists)
+        if key not in self._names:
+            module = self.stacked(self.looked_at(sizes))
+            self._names[key] = [name for name, _ in module.named_parameters()]
+        return self._names[key]
 
     def stacked(self, module: torch.nn.Module) -> torch.nn.Module:
         """The same module, with its lists of experts stacked."""
