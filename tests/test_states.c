@@ -164,7 +164,7 @@ TEST_AFTER(clean, another_run_is_left_alone) {
     int folder = open("out.h5.state", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(flock(folder, LOCK_EX), 0);
     cli_refused(2, ARGS("--quiet", "-o", "out.h5", "case.ini"),
-                ARGS("another run is at work in out.h5.state"));
+                ARGS("another run is at work in out.h5.state; choose another name"));
     must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=0", "--solver.sites=64",
               "--training.steps=2"));
     assert_true(cli_exists("out.h5.state/ini"));

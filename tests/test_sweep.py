@@ -106,7 +106,8 @@ def test_a_folder_is_locked():
     with subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        refused("another dmft-sweep is at work in out.d", "-o", "out.h5", "sweep.ini")
+        refused("another dmft-sweep is at work in out.d; choose another name than out.h5",
+                "-o", "out.h5", "sweep.ini")
         other.stdin.close()
     os.remove("out.d/lock")
     os.mkdir("out.d/lock")

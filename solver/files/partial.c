@@ -58,7 +58,9 @@ static int take_lock(int *lock, const char *path, const char *partial, struct er
         close(*lock);
         *lock = -1;
         if (busy)
-            return err_set(err, CODE_INPUT, "output %s: another run is writing %s", path, partial);
+            return err_set(err, CODE_INPUT,
+                           "output %s: another run is writing %s; choose another name, or wait",
+                           path, partial);
     } /* it was replaced in between */
     return err_set(err, CODE_SYSTEM, "cannot lock %s", partial);
 }

@@ -251,7 +251,9 @@ static int lock_folder(struct run *run, const char *output, struct err *err) {
     if (flock(run->states.lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
         close(run->states.lock);
         run->states.lock = 0;
-        return err_set(err, CODE_INPUT, "another run is at work in %s", run->states.folder);
+        return err_set(err, CODE_INPUT,
+                       "output %s: another run is at work in %s; choose another name, or wait",
+                       output, run->states.folder);
     }
     return CODE_OK;
 }

@@ -86,6 +86,7 @@ def save(path: str, content: bytes) -> None:
         finally:
             os.close(folder)
     except BlockingIOError:
-        raise InputError(f"output {path}: another run is writing {partial}") from None
+        raise InputError(f"output {path}: another run is writing {partial}; choose "
+                         "another name, or wait") from None
     except OSError as error:
         raise SystemFailure(f"cannot write {path}: {error.strerror}") from None

@@ -209,7 +209,8 @@ class Sweep:
         try:
             place.lock(self._lock)
         except BlockingIOError:
-            raise InputError(f"another dmft-sweep is at work in {self.folder}") from None
+            raise InputError(f"another dmft-sweep is at work in {self.folder}; choose another name "
+                             f"than {self.output}, or wait") from None
         except OSError:
             pass
 
