@@ -67,7 +67,9 @@ def test_npz(packed, tmp_path):
     ("a,y\n1,2\n3,four\n", "x.csv:3: 'four' is no number"), ("a,b\n1,2\n", "none of them is y"),
     ("a,y0,y2\n1,2,3\n", "without a gap"), ("a,a,y\n1,2,3\n", "two columns have the name 'a'"),
     ("y\n1\n", "at least two"), ("# nothing\n\n", "has no numbers"), ("a,y\n", "at least two"),
-    ("y0,y1\n1,2\n", "no column beside y")))
+    ("y0,y1\n1,2\n", "no column beside y"),
+    ("1,2,3\n4,nan,6\n", "X[1][1] would be nan, and data are finite numbers"),
+    ("1,2\n3,-1e400\n", "y[1] would be -inf, and")))
 def test_what_is_no_csv_is_refused(text, sentence, tmp_path, capsys):
     (tmp_path / "x.csv").write_text(text)
     assert data_command.main([str(tmp_path / "x.csv"), "-o", str(tmp_path / "out.h5")]) == 2
@@ -135,7 +137,8 @@ def test_the_command_stands_beside_the_programs(tmp_path):
     ("mixture --components 1 --inputs 10000000 --dimension 1000000", 1, "Unable to allocate"),
     ("chains --components 1 --vocabulary 1 --tokens 2 --inputs 1", 2, "vocabulary = 1: must be 2"),
     ("fashion --classes 3 7 --inputs 4 --folder nowhere", 2, "nowhere/train-images"),
-    ("nowhere.csv", 2, "nowhere.csv: No such file")))
+    ("nowhere.csv", 2, "nowhere.csv: No such file"),
+    ("/dev/zero", 2, "/dev/zero: is not a regular file; what comes from a pipe is written to")))
 def test_bad_input_gets_one_sentence(words, code, sentence, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert data_command.main([*words.split(), "-o", "x.h5"]) == code

@@ -117,6 +117,9 @@ def read(path, weight: str | None = None) -> Data:
     all numbers names the columns: y, or y0, y1, ..., are the targets, `weight` is an array of its
     own, all others are X. Without names the last column is y."""
     path = os.fspath(path)
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise InputError(f"{path}: is not a regular file; what comes from a pipe is written to a "
+                         "file first")
     try:
         with open(path, "rb") as file:
             begin = file.read(4)
@@ -143,6 +146,10 @@ def write(path, data: Data, force: bool = True) -> None:
     """Writes PATH whole or not at all; without force an existing file stays, and is an error."""
     path = os.fspath(path)
     mine = f"{path}.{os.getpid()}.new"
+    for name, array in data.items():
+        for at in np.argwhere(~np.isfinite(array))[:1]:
+            raise InputError(f"{path}: {name}{''.join(f'[{k}]' for k in at)} would be "
+                             f"{np.asarray(array)[tuple(at)]}, and data are finite numbers")
     try:
         if not force and os.path.exists(path):
             raise InputError(f"{path}: exists; --force overwrites it")
