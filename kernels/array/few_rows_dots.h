@@ -158,49 +158,42 @@ INLINE void NAME(panel_tile)(const real *a, const real *panel, int n, size_t wid
         size_t stride, const real *next) {                                                         \
         NAME(panel_tile)(a, panel, n, width, R, V, columns, C, stride, next, A);                   \
     }
-#define TILES(R, V) TILE(R, V, 0) TILE(R, V, 4) TILE(R, V, 8) TILE(R, V, 12)
-#define ROW(R, V)                                                                                  \
-    {                                                                                              \
-        NAME(panel_tile_##R##_##V##_0), NAME(panel_tile_##R##_##V##_4),                            \
-            NAME(panel_tile_##R##_##V##_8), NAME(panel_tile_##R##_##V##_12)                        \
-    }
+#define TILES(R, A)                                                                                \
+    TILE(R, 1, 4)                                                                                  \
+    TILE(R, 1, A)                                                                                  \
+    TILE(R, 2, 4)                                                                                  \
+    TILE(R, 2, A)                                                                                  \
+    static NAME(tile) *const NAME(tiles)[2][2] = {                                                 \
+        {NAME(panel_tile_##R##_1_4), NAME(panel_tile_##R##_1_##A)},                                \
+        {NAME(panel_tile_##R##_2_4), NAME(panel_tile_##R##_2_##A)}};
 
 typedef void NAME(tile)(const real *, const real *, int, size_t, int, double *, size_t,
                         const real *);
 TILE(1, 2, 0)
 TILE(4, 2, 0)
 #if WIDE == 12
-TILES(12, 1)
-TILES(12, 2)
-static NAME(tile) *const NAME(tiles)[2][4] = {ROW(12, 1), ROW(12, 2)};
+TILES(12, 12)
 #else
-TILES(6, 1)
-TILES(6, 2)
-static NAME(tile) *const NAME(tiles)[2][4] = {ROW(6, 1), ROW(6, 2)};
+TILES(6, 8)
 #endif
 
-/* Rows of a, at most WIDE, times each panel of nb columns; the first ones fetch the next rows. */
+/* Rows of a, at most WIDE, times each panel of nb columns, which fetch the next rows: 4 with
+ * each panel, and all of them with the only one. */
 INLINE void NAME(panel_rows)(const real *a, int na, const real *panels, int nb, int n, size_t width,
                              double *C, size_t stride) {
-    int fetched = 0;
-    for (int l = 0; l < nb; l += PANEL) {
+    const real *next = a + WIDE * width;
+    for (int l = 0; l < nb; l += PANEL, next += 4 * width) {
         const real *panel = panels + (size_t)l * SITES;
         int columns = nb - l < PANEL ? nb - l : PANEL, r = 0;
-        int A = fetched >= WIDE         ? 0
-                : nb <= PANEL           ? (WIDE + 3) / 4 * 4
-                : nb <= 2 * PANEL && !l ? 8
-                                        : 4;
         for (; r + WIDE <= na; r += WIDE)
             NAME(tiles)
-        [columns > LANES][A / 4](a, panel, n, width, columns, C + l, stride,
-                                 a + (size_t)(WIDE + fetched) * width);
+        [columns > LANES][nb <= PANEL](a, panel, n, width, columns, C + l, stride, next);
         for (; r + 4 <= na; r += 4)
             NAME(panel_tile_4_2_0)
         (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a);
         for (; r < na; r++)
             NAME(panel_tile_1_2_0)
         (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a);
-        fetched += A;
     }
 }
 
@@ -310,4 +303,3 @@ TARGET static void NAME(times)(const real *W, int rows, const real *x, int count
 
 #undef TILE
 #undef TILES
-#undef ROW

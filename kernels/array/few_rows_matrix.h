@@ -45,7 +45,7 @@ INLINE void NAME(matrix_term)(const real *const *from, size_t row, const real *p
 
 /* R rows times V vectors of a panel: y = beta y + scale sum. Rows are `row` apart and their numbers
  * 1; where they lie across, rows are 1 apart and numbers `row`, or GROUP where they are copied. The
- * terms of a panel are `wide` or PANEL apart. R, V, `lie` are constants where this is inlined. */
+ * terms of a panel are `wide` or PANEL apart. R and V are constants where this is inlined. */
 INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size_t wide, int terms,
                               int R, int V, int lie, real scale, real beta, real *y, size_t width) {
     NAME(vec) sum[WIDE][PANEL / LANES] = {0};
@@ -74,50 +74,54 @@ INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size
     }
 }
 
-/* Functions of their own for each number of rows: only there do tiles stay in registers. */
-#define MATRIX_TILE(R, V, LIE)                                                                     \
-    TARGET static __attribute__((noinline)) void NAME(matrix_tile_##R##_##V##_##LIE)(              \
-        const real *a, size_t row, const real *panel, size_t wide, int terms, real scale,          \
+/* Functions of their own for each number of rows: only there do tiles stay in registers. Those of
+ * WIDE rows have none to spare, and there is one for each way in which their factors lie. */
+#define MATRIX_TILE(R, V, WHICH, LIE)                                                              \
+    TARGET static __attribute__((noinline)) void NAME(matrix_tile_##R##_##V##_##WHICH)(            \
+        const real *a, size_t row, const real *panel, size_t wide, int terms, int lie, real scale, \
         real beta, real *y, size_t width) {                                                        \
+        (void)lie;                                                                                 \
         NAME(matrix_tile)(a, row, panel, wide, terms, R, V, LIE, scale, beta, y, width);           \
     }
-#define MATRIX_TILES(R)                                                                            \
-    MATRIX_TILE(R, 1, 0)                                                                           \
-    MATRIX_TILE(R, 1, 1)                                                                           \
-    MATRIX_TILE(R, 1, 2)                                                                           \
-    MATRIX_TILE(R, 1, 3)                                                                           \
-    MATRIX_TILE(R, 2, 0) MATRIX_TILE(R, 2, 1) MATRIX_TILE(R, 2, 2) MATRIX_TILE(R, 2, 3)
+#define MATRIX_TILES(R, V)                                                                         \
+    MATRIX_TILE(R, V, 0, 0)                                                                        \
+    MATRIX_TILE(R, V, 1, 1)                                                                        \
+    MATRIX_TILE(R, V, 2, 2)                                                                        \
+    MATRIX_TILE(R, V, 3, 3)
 #define MATRIX_ROW(R, V)                                                                           \
     {                                                                                              \
         NAME(matrix_tile_##R##_##V##_0), NAME(matrix_tile_##R##_##V##_1),                          \
             NAME(matrix_tile_##R##_##V##_2), NAME(matrix_tile_##R##_##V##_3)                       \
     }
-MATRIX_TILES(1)
-MATRIX_TILES(4)
+MATRIX_TILE(1, 1, any, lie)
+MATRIX_TILE(1, 2, any, lie)
+MATRIX_TILE(4, 1, any, lie)
+MATRIX_TILE(4, 2, any, lie)
+typedef void NAME(of_matrix)(const real *, size_t, const real *, size_t, int, int, real, real,
+                             real *, size_t);
 #if WIDE == 12
-MATRIX_TILES(12)
-#define MATRIX_WIDE                                                                                \
-    { MATRIX_ROW(12, 1), MATRIX_ROW(12, 2) }
+MATRIX_TILES(12, 1)
+MATRIX_TILES(12, 2)
+static NAME(of_matrix) *const NAME(matrix_wide)[2][4] = {MATRIX_ROW(12, 1), MATRIX_ROW(12, 2)};
 #else
-MATRIX_TILES(6)
-#define MATRIX_WIDE                                                                                \
-    { MATRIX_ROW(6, 1), MATRIX_ROW(6, 2) }
+MATRIX_TILES(6, 1)
+MATRIX_TILES(6, 2)
+static NAME(of_matrix) *const NAME(matrix_wide)[2][4] = {MATRIX_ROW(6, 1), MATRIX_ROW(6, 2)};
 #endif
-/* The tiles are for 1, 4 and WIDE rows, one vector and two, as their factors lie. */
-static void (*const NAME(matrix_tiles)[3][2][4])(const real *, size_t, const real *, size_t, int,
-                                                 real, real, real *, size_t) = {
-    {MATRIX_ROW(1, 1), MATRIX_ROW(1, 2)}, {MATRIX_ROW(4, 1), MATRIX_ROW(4, 2)}, MATRIX_WIDE};
+static NAME(of_matrix) *const
+    NAME(matrix_few)[2][2] = {{NAME(matrix_tile_1_1_any), NAME(matrix_tile_1_2_any)},
+                              {NAME(matrix_tile_4_1_any), NAME(matrix_tile_4_2_any)}};
 
 /* Some rows times a panel of one vector or two. */
 INLINE void NAME(matrix_rows)(const real *a, size_t row, int rows, const real *panel, size_t wide,
                               int terms, int lie, bool two, real scale, real beta, real *y,
                               size_t width) {
     for (int r = 0, R; r < rows; r += R) {
-        int which = rows - r >= WIDE ? 2 : rows - r >= 4;
-        R = which == 2 ? WIDE : which ? 4 : 1;
-        NAME(matrix_tiles)
-        [which][two][lie](a + (size_t)r * (lie & ACROSS ? 1 : row), row, panel, wide, terms, scale,
-                          beta, y + (size_t)r * width, width);
+        R = rows - r >= WIDE ? WIDE : rows - r >= 4 ? 4 : 1;
+        NAME(of_matrix) *tile =
+            R == WIDE ? NAME(matrix_wide)[two][lie] : NAME(matrix_few)[R == 4][two];
+        tile(a + (size_t)r * (lie & ACROSS ? 1 : row), row, panel, wide, terms, lie, scale, beta,
+             y + (size_t)r * width, width);
     }
 }
 
@@ -204,4 +208,3 @@ TARGET static void NAME(turned)(const real *x, size_t row, int rows, int columns
 #undef MATRIX_TILE
 #undef MATRIX_TILES
 #undef MATRIX_ROW
-#undef MATRIX_WIDE
