@@ -88,8 +88,9 @@ TEST(test_limit_is_where_networks_tend) {
     static const char *const sides[] = {"network.parameterization=mssp",
                                         "network.parameterization=mup"};
     for (int k = 0; k < (is_long ? 2 : 1); k++) {
-        const char *const adam[] = {SHORT,
-                                    "solver.expert_sites=512",
+        const char *const adam[] = {"training.steps=6",
+                                    "solver.sites=256", /* on both sides of matrices of entries */
+                                    "solver.expert_sites=256",
                                     "training.optimizer=adamw",
                                     "training.weight_decay=0.01",
                                     "training.eta0=0.05",
