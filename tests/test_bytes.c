@@ -18,7 +18,7 @@ static const struct {
 } ways[] = {
     {2.3, {"training.optimizer=gd"}},
     {2.7, {"training.optimizer=momentum", "training.eta0=0.05"}},
-    {1.4, {"training.optimizer=adam", "training.eta0=0.02"}},
+    {1.4, {"training.optimizer=adam", "training.eta0=0.02", "solver.sites=512"}},
     {2.9, {"training.integrator=euler", "training.eta0=0.1"}},
     {4.3, {"training.integrator=heun", "training.eta0=0.1"}},
     {5.5, {"training.integrator=bs32", "training.eta0=0.1"}},
