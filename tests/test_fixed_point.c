@@ -356,18 +356,20 @@ TEST(entries_agree) {
  * contains it. Probes of 0.2 move many masks, and those of 1e-9 move none and miss it by many
  * standard errors. */
 TEST(jumps_of_masks_respond) {
-    const char *const more[] = {
-        "network.rho=0.5",      "solver.sites=1024",     "solver.expert_sites=1024",
-        "solver.replicates=12", "training.steps=6",      "output.kernels=full",
-        "output.responses=yes", "solver.tolerance=1e-4", NULL};
+#define JUMPS                                                                                      \
+    "network.rho=0.5", "solver.sites=1024", "solver.expert_sites=1024", "solver.replicates=12",    \
+        "training.steps=6", "output.kernels=full", "output.responses=yes", "solver.tolerance=1e-4"
     double value[2], se[2], miss;
     FREED(both_free) struct both both;
-    both_init(&both, "data/regime2.ini", more, NULL);
+    both_init(&both, "data/regime2.ini", ARGS(JUMPS), NULL);
     for (int k = 0; k < 2; k++)
         mean_action(&both, k, "B_Q", "Phi1", true, 5, &value[k], &se[k]);
     CHECK_ABS(value[1], value[0], 4 * hypot(se[0], se[1]), "B_Q Phi1 with jumps");
-    both_free(&both);
-    both_init(&both, "data/regime2.ini", more, ARGS("solver.probe=1e-9"));
+    record_free(&both.record[1]);
+    run_free(&both.run[1]);
+    support_run(&both.run[1], "data/regime2.ini",
+                ARGS(JUMPS, "reference.widths=", "solver.method=fixed_point", "solver.probe=1e-9"));
+    support_ensemble(&both.run[1], 0, &both.record[1]);
     mean_action(&both, 1, "B_Q", "Phi1", true, 5, &value[1], &se[1]);
     miss = fabs(value[1] - value[0]) / hypot(se[0], se[1]);
     if (miss < 10)
