@@ -24,7 +24,7 @@ static void on_signal(int number UNUSED) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (!stop)
         first = now;
-    else if (now.tv_sec - first.tv_sec > 1)
+    else if (now.tv_sec - first.tv_sec > (now.tv_nsec > first.tv_nsec ? 0 : 1))
         _exit(CODE_INTERRUPTED);
     stop = 1;
 }
