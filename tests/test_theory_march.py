@@ -136,7 +136,7 @@ def march(case, theory, kind=March):
     if case[0] in EXACT:
         draws = 2
         monkeypatch.setattr(theory_draws, "TOLERANCE", 1e-6)
-    sites = SITES // 2 if case[0] == "muon_experts" else SITES  # each with a step of its own
+    sites = SITES // 2 if case[0] in ("muon_experts", "gains_adam") else SITES  # with most rows
     found = np.array([np.ravel(kind(theory, case[2], sites, few, STEPS, seed).f[1:])
                       for seed in range(draws)])
     monkeypatch.undo()
