@@ -22,8 +22,10 @@ SECTIONS = {"systems": "Systems and architectures",
             "equations": "Equation sets",
             "kernels": "Kernels and single-site processes as named outputs",
             "algorithms": "Algorithm variants",
-            "figures": "Figures",
-            "claims": "Headline claims: can a user test them?"}
+            "figures": "Figures of How to Scale",
+            "figures_others": "Figures of the other papers",
+            "claims": "Headline claims of How to Scale: can a user test them?",
+            "claims_others": "Headline claims of the other papers: can a user test them?"}
 VERDICTS = ("shown", "contradicted", "cannot tell", "not there")
 WIDTH = 110  # columns of a line of rows.toml
 CELL = 90  # letters of a number in the table
