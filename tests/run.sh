@@ -8,8 +8,8 @@
 # need not clear the same pages again; test_bytes and test_bytes_left, which count them, have them as
 # users do. A program starts a second time where GOMP_SPINCOUNT and OPENBLAS_NUM_THREADS are not set,
 # or OPENBLAS_CORETYPE on a processor that OpenBLAS does not know (solver/command.c). Tests start
-# programs some thousand times, so all are set here; and those in Python find in
-# python/dmft/__pycache__ what the first of them has compiled.
+# programs some thousand times, so all are set here, the last to what a program takes by itself; and
+# those in Python find in python/dmft/__pycache__ what the first of them has compiled.
 one() { # PROGRAM: its lines, and its counts for all()
     log=$RUN/$$
     case $1 in
@@ -44,10 +44,9 @@ all() {
     export RUN TMPDIR OMP_NUM_THREADS MALLOC_TOP_PAD_ MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_
     PYTHONDONTWRITEBYTECODE=
     export GOMP_SPINCOUNT OPENBLAS_NUM_THREADS PYTHONDONTWRITEBYTECODE
-    if grep -qs avx512vl /proc/cpuinfo; then
-        OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE-SkylakeX}
-        export OPENBLAS_CORETYPE
-    fi
+    core=$(OPENBLAS_VERBOSE=2 "${DMFT_SOLVE:-:}" --units </dev/null 2>&1 |
+        sed -n 's/^Core: //p' | tail -n 1)
+    [ -z "$core" ] || export OPENBLAS_CORETYPE="$core"
     for program in "$@"; do
         printf '%s\0' "$program"
     done | xargs -0 -r -n 1 -P "${JOBS:-$(getconf _NPROCESSORS_ONLN)}" "$0" --one

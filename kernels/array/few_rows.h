@@ -46,9 +46,9 @@ void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int row
 /* Transposes, out_l,k = x_k,l; rows of x and of out are `row` and `width` apart, begin at multiples
  * of 64 bytes and are padded to as much. */
 void few_rows_turned(const real *x, size_t row, int rows, int columns, real *out, size_t width);
-/* At least so many multiply-adds in registers and nothing else, for the rate that products can
- * reach; *x depends on all of them. */
-void few_rows_peak(real *x, long rounds);
+/* At least so many multiply-adds of doubles in registers and nothing else, for the rate that
+ * products can reach; *x depends on all of them. */
+void few_rows_peak(double *x, long multiply_adds);
 enum few_rows_level { FEW_ROWS_PLAIN, FEW_ROWS_AVX2, FEW_ROWS_AVX512, FEW_ROWS_BEST };
 /* The vector code at work: of the machine, or of few_rows_use. */
 enum few_rows_level few_rows_level(void);

@@ -78,9 +78,8 @@ INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size
  * WIDE rows have none to spare, and there is one for each way in which their factors lie. */
 #define MATRIX_TILE(R, V, WHICH, LIE)                                                              \
     TARGET static __attribute__((noinline)) void NAME(matrix_tile_##R##_##V##_##WHICH)(            \
-        const real *a, size_t row, const real *panel, size_t wide, int terms, int lie, real scale, \
-        real beta, real *y, size_t width) {                                                        \
-        (void)lie;                                                                                 \
+        const real *a, size_t row, const real *panel, size_t wide, int terms, int lie UNUSED,      \
+        real scale, real beta, real *y, size_t width) {                                            \
         NAME(matrix_tile)(a, row, panel, wide, terms, R, V, LIE, scale, beta, y, width);           \
     }
 #define MATRIX_TILES(R, V)                                                                         \

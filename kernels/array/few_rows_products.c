@@ -1,5 +1,6 @@
 /* Products with few rows on one side, in vector code. */
 #include "kernels/array/few_rows.h"
+#include "kernels/base/base.h"
 
 #include <limits.h>
 #include <string.h>
@@ -101,6 +102,8 @@ void few_rows_turned(const real *x, size_t row, int rows, int columns, real *out
     CALL_BEST(turned, x, row, rows, columns, out, width)
 }
 
-void few_rows_peak(real *x, long rounds) {
-    CALL_BEST(peak, x, rounds)
+#ifndef SINGLE
+void few_rows_peak(double *x, long multiply_adds) {
+    CALL_BEST(peak, x, multiply_adds)
 }
+#endif

@@ -60,16 +60,18 @@ TARGET static void NAME(top)(const real *x, int n, int K, real *mask) {
     }
 }
 
-/* So many independent sums keep all units of multiply-adds at work. */
-TARGET static void NAME(peak)(real *x, long rounds) {
-    NAME(vec) sum[PEAK_SUMS], shrink = (NAME(vec)){0} + (real)0.5, one = (NAME(vec)){0} + 1;
-    UNROLL for (int k = 0; k < PEAK_SUMS; k++) sum[k] = one + (real)k;
-    for (long round = 0; round < rounds; round += PEAK_SUMS * LANES) {
+#ifndef SINGLE
+/* PEAK_SUMS independent sums keep all units of multiply-adds at work. */
+TARGET static void NAME(peak)(double *x, long multiply_adds) {
+    NAME(vec) sum[PEAK_SUMS], shrink = (NAME(vec)){0} + 0.5, one = (NAME(vec)){0} + 1;
+    UNROLL for (int k = 0; k < PEAK_SUMS; k++) sum[k] = one + k;
+    for (long done = 0; done < multiply_adds; done += PEAK_SUMS * LANES) {
         UNROLL for (int k = 0; k < PEAK_SUMS; k++) sum[k] = sum[k] * shrink + one;
     }
     UNROLL for (int k = 1; k < PEAK_SUMS; k++) sum[0] += sum[k];
     *x = sum[0][0];
 }
+#endif
 
 #include "kernels/array/few_rows_dots.h"
 #include "kernels/array/few_rows_combine.h"

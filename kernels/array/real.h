@@ -39,7 +39,6 @@ typedef unsigned real_bits;
 #define few_rows_dots few_rows_dots_single
 #define few_rows_times few_rows_times_single
 #define few_rows_combine few_rows_combine_single
-#define few_rows_peak few_rows_peak_single
 #define few_rows_add few_rows_add_single
 #define few_rows_top few_rows_top_single
 #define few_rows_matrix few_rows_matrix_single

@@ -157,10 +157,6 @@ int node_run(struct net *net, struct node *v, struct err *err) {
     return program_result(p, err);
 }
 
-int program_poll(const struct net *net, struct err *err) {
-    return base_go_on(&net->setup.stop, err);
-}
-
 /* Rows that no step behind this one reads, on a backend that poisons; behind no step, before the
  * first of them: all rows. */
 static void poison_unread(const struct program *p, int step) {
@@ -176,7 +172,7 @@ static int run_forward(struct net *net, struct err *err) {
     struct program *p = net->program;
     poison_unread(p, -1);
     for (int i = 0; i < p->nodes; i++) {
-        TRY(program_poll(net, err));
+        TRY(base_go_on(&net->setup.stop, err));
         if (!p->node[i].plan.idle)
             TRY(node_run(net, &p->node[i], err));
         TRY(look_at(net, i, err));
@@ -219,7 +215,7 @@ static int stack_columns(struct net *net, const struct node *v, struct err *err)
 
 static int run_until(struct net *net, int *next, int end, struct err *err) {
     for (; *next < end; ++*next) {
-        TRY(program_poll(net, err));
+        TRY(base_go_on(&net->setup.stop, err));
         if (!net->program->node[*next].plan.forward)
             TRY(node_run(net, &net->program->node[*next], err));
         if (!(net->program->node[*next].op->traits & OP_CONSTANT))
@@ -352,7 +348,7 @@ static int give_rows(struct net *net, struct err *err) {
             kernel->node >= 0 && kernel->rows.count < net->setup.data.P * v->per;
     }
     for (int k = 0; k < net->parameters.count; k++) {
-        TRY(program_poll(net, err));
+        TRY(base_go_on(&net->setup.stop, err));
         TRY(check_reach(net, &net->parameters.item[k], err));
         give_parameter(net, &net->parameters.item[k]);
     }
@@ -370,7 +366,7 @@ static int prepare_nodes(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < p->nodes; i++) {
-            TRY(program_poll(net, err));
+            TRY(base_go_on(&net->setup.stop, err));
             struct node *v = &p->node[i];
             int mine = node_reads_no_rows(v) ? 0 : v->op->matrix == MATRIX_READ_OUT ? 1 : 2;
             if (mine == pass && v->op->prepare)

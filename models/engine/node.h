@@ -404,8 +404,6 @@ static inline double *node_asked(const struct net *net, const struct node *v) {
 /* Numbers that nodes and series have asked a device for are there; a failure is what they tell of.
  * A backward pass ends with it, and whoever has called program_forward alone calls it. */
 int program_arrive(struct net *net, struct err *err);
-/* CODE_INTERRUPTED once a signal asks for the end: before each operation. */
-int program_poll(const struct net *net, struct err *err);
 /* Before an evaluation: a device looks at what its backward pass knows already. */
 int program_look_ahead(const struct net *net, struct err *err);
 int program_forward(struct net *net, struct err *err);

@@ -72,7 +72,7 @@ static int move_stage(struct net *net, int k, double step, struct err *err) {
     SCRATCH(double, c, (size_t)net_most_rows(net));
     FOR_EACH (struct parameter, p, net->parameters) {
         struct kept *kept = &p->kept[k];
-        TRY(program_poll(net, err));
+        TRY(base_go_on(&net->setup.stop, err));
         net_coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
         if (p->map)
             TRY(map_learn(p->map, k, c, err));

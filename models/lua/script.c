@@ -44,7 +44,7 @@ static void look_up(lua_State *L, int level) {
     struct script *script = script_of(L);
     struct program *p = script->p;
     if (program_failed(p, base_poll(&p->err, "network %s is written", script->name)) ||
-        program_failed(p, program_poll(p->net, &p->err)))
+        program_failed(p, base_go_on(&p->net->setup.stop, &p->err)))
         luaL_error(L, "interrupted");
     bool late = base_cpu_seconds() - script->start > SCRIPT_SECONDS;
     if (script->instructions <= SCRIPT_INSTRUCTIONS && !late)

@@ -147,7 +147,8 @@ def write(path, data: Data, force: bool = True) -> None:
     path = os.fspath(path)
     mine = f"{path}.{os.getpid()}.new"
     for name, array in data.items():
-        for at in np.argwhere(~np.isfinite(array))[:1]:
+        if not np.isfinite(array).all():
+            at = np.argwhere(~np.isfinite(array))[0]
             raise InputError(f"{path}: {name}{''.join(f'[{k}]' for k in at)} would be "
                              f"{np.asarray(array)[tuple(at)]}, and data are finite numbers")
     try:

@@ -110,10 +110,12 @@ static int fill(const struct measuring *m, double *const *out, struct err *err U
     backend_later(backend, true);
     for (int i = 0; i < m->net->parameters.count; i++) {
         const struct parameter *p = &m->net->parameters.item[i];
-        const struct node *v = node_of_parameter(m->net->program, p);
         struct rows rows[ROWS] = {0};
         out[0][i] = STILL_MOVES;
-        if (!v || (before && before[i] == STILL_MOVES))
+        if (before && before[i] == STILL_MOVES)
+            continue;
+        const struct node *v = node_of_parameter(m->net->program, p);
+        if (!v)
             continue;
         out[0][i] = STILL_CAUSES + host_finds_zero(m->net, p, v);
         rows_of_parameter(m->net, p, rows);

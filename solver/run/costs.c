@@ -11,8 +11,7 @@ struct work {
     void (*pass)(double *x, size_t n);
 };
 
-static void multiply(double *x, size_t n) {
-    (void)n;
+static void multiply(double *x, size_t n UNUSED) {
     few_rows_peak(x, MULTIPLY_ADDS);
 }
 

@@ -27,8 +27,10 @@ class Signals:
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
-            hangup = [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) == signal.SIG_DFL)
-            for number in (signal.SIGINT, signal.SIGTERM, *hangup):
+            numbers = [signal.SIGINT, signal.SIGTERM]
+            if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+                numbers.append(signal.SIGHUP)
+            for number in numbers:
                 self.before[number] = signal.signal(number, self._handle)
         return self
 
