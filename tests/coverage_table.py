@@ -32,6 +32,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def output_of(command):
 
 
 def run(commands):
-    """Code, text and folder of commands that are run one after the other."""
+    """Code, text, folder and seconds of commands that are run one after the other."""
+    start = time.monotonic()
     folder = tempfile.TemporaryDirectory(prefix="coverage")
     for name in ROOT.iterdir():
         if not name.name.startswith(".") and name.suffix not in (".h5", ".d", ".state"):
@@ -69,7 +71,7 @@ def run(commands):
         text, code = text + done.stdout + done.stderr, done.returncode
         if code:
             break
-    return code, text, folder
+    return code, text, folder, time.monotonic() - start
 
 
 def spoken(text):
@@ -252,7 +254,7 @@ def warnings_left(seen, text):
 
 def check(row, result):
     """Problems, and what the row says with the numbers that are seen."""
-    code, text, folder = result
+    code, text, folder, _ = result
     problems, seen = [], row.seen
     if code != row.exit_code():
         return [f"exit code {code}\n{text[-600:]}"], seen
@@ -274,20 +276,24 @@ def main(arguments):
         return 0
     table = [row for row in rows if row.commands and (not wanted or row.number in wanted)]
     distinct = list(dict.fromkeys(row.commands for row in table))
+    failed, new = 0, {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = dict(zip(distinct, pool.map(run, distinct)))
-    failed = 0
-    for row in table:
-        problems, seen = check(row, results[row.commands])
-        if update:
-            row.seen = seen
-        for problem in problems:
-            print(f"row {row.number}: {problem}")
-        failed += bool(problems)
-    if update:
+        running = {commands: pool.submit(run, commands) for commands in distinct}
+        for row in table:
+            problems, seen = check(row, running[row.commands].result())
+            new[row.number] = seen
+            for problem in problems:
+                print(f"row {row.number}: {problem}", flush=True)
+            failed += bool(problems)
+    seconds = {running[row.commands].result()[3]: row.number for row in table}
+    if update:  # of rows as they are now: somebody may have written others meanwhile
+        rows = read_rows()
+        for row in rows:
+            row.seen = new.get(row.number, row.seen)
         write_rows(rows)
         write_pages(rows)
-    print(f"{len(table)} rows, {len(distinct)} runs, {failed} rows fail")
+    print(f"{len(table)} rows, {len(distinct)} runs, {failed} rows fail; the longest runs: "
+          + ", ".join(f"row {seconds[one]} {one:.0f} s" for one in sorted(seconds)[:-6:-1]))
     return failed > 0
 
 
