@@ -339,7 +339,7 @@ static void wrong_words(const char *name, const char *const *go_on, double share
  * its end, but no crash. */
 TEST_AFTER(clean, states_with_a_right_sum_may_be_wrong) {
     static const char name[] = "out.h5.state/limit_0000.state";
-    static const char *const cut[] = {"training.eta0", "eta0 = "}, *const with[] = {"!", "etc"};
+    static const char *const cut[] = {"\"eta0\"", "\"eta0\""}, *const with[] = {"!", ","};
     const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
     size_t size;
     prepare();
@@ -347,7 +347,7 @@ TEST_AFTER(clean, states_with_a_right_sum_may_be_wrong) {
     for (int k = 0; k < 2; k++) {
         const char *at = memmem(good, size, cut[k], strlen(cut[k]));
         cli_write(name, good, size);
-        change_state(name, (size_t)(at - good) + (k ? 5u : 8u), with[k], true);
+        change_state(name, (size_t)(at - good) + (k ? 6u : 0u), with[k], true);
         cli_refused(2, go_on, ARGS(name, "its keys and values cannot be read"));
     }
     cli_write(name, good, size);

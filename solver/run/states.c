@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/run/states.h"
 #include "kernels/array/dist.h"
+#include "models/engine/describe.h"
 #include "solver/files/partial.h"
 #include "solver/files/provenance.h"
 
@@ -18,7 +19,7 @@ static const char suffix[] = ".state";
 
 struct head {
     char mark[sizeof mark];
-    char *version, *ini; /* ini: lines "section.key = value" */
+    char *version, *settings; /* settings: write_settings */
     struct {
         uint64_t data;
         int N, r, T, steps;
@@ -27,7 +28,7 @@ struct head {
 
 static void head_free(struct head *head) {
     free(head->version);
-    free(head->ini);
+    free(head->settings);
     *head = (struct head){0};
 }
 
@@ -45,22 +46,24 @@ static bool is_free(const char *section, const char *key) {
     return false;
 }
 
-static int write_lines(char **text, const struct params *params, struct err *err) {
+/* What decides the numbers of a run, as JSON: {"section": {"key": "value"}}. */
+static int write_settings(char **text, const struct params *params, struct err *err) {
     const struct param_value *value = params->values;
-    static const char what[] = "the parameters";
-    FILE *out;
-    size_t size;
-    TRY(base_text_begin(&out, text, &size, what, err));
-    for (size_t s = 0; s < params->count; s++)
-        for (size_t k = 0; k < params->sections[s].count; k++, value++) {
-            const char *section = params->sections[s].name, *key = params->sections[s].rows[k].key;
-            if (!is_free(section, key))
-                fprintf(out, "%s.%s = %s\n", section, key, value->text);
-        }
-    for (size_t k = 0; k < params->frees; k++)
-        fprintf(out, "%s.%s = %s\n", params->free[k].section->name, params->free[k].key,
-                params->free[k].value.text);
-    return base_text_end(out, what, CODE_OK, err);
+    json_auto_t *all = json_object();
+    bool full = !all;
+    for (size_t s = 0; s < params->count; s++) {
+        const struct param_section *section = &params->sections[s];
+        json_t *keys = json_object();
+        full |= json_object_set_new(all, section->name, keys);
+        for (size_t k = 0; k < section->count; k++, value++)
+            if (!is_free(section->name, section->rows[k].key))
+                full |= json_object_set_new(keys, section->rows[k].key, json_string(value->text));
+    }
+    FOR_EACH_OF (const struct param_free, key, params->free, params->frees) {
+        json_t *keys = json_object_get(all, key->section->name);
+        full |= json_object_set_new(keys, key->key, json_string(key->value.text));
+    }
+    return describe_text(full ? NULL : all, "the settings of a state", text, err);
 }
 
 static int head_of(struct head *head, const struct run *run, const struct state *state,
@@ -69,36 +72,7 @@ static int head_of(struct head *head, const struct run *run, const struct state 
                                  run->config.training.steps, state->steps}};
     memcpy(head->mark, mark, sizeof mark);
     TRY(base_copy(&head->version, provenance_version, err));
-    return write_lines(&head->ini, &run->params, err);
-}
-
-/* Takes the next line of a text apart, in place; false: the end, or no such line: *text stays. */
-static bool next_line(char **text, char **section, char **key, char **value) {
-    char *line = *text, *end = strchr(line, '\n');
-    if (!end)
-        return false;
-    *end = 0;
-    *key = strchr(line, '.');
-    *value = *key ? strstr(*key, " = ") : NULL;
-    if (!*value)
-        return false;
-    *text = end + 1;
-    *section = line;
-    *(*key)++ = 0;
-    **value = 0;
-    *value += 3;
-    return true;
-}
-
-/* Whether a text is lines of keys and values. */
-static int check_lines(const struct archive *archive, const char *text, struct err *err) {
-    FREED(base_free) char *copy = NULL;
-    char *section, *key, *value;
-    TRY(base_copy(&copy, text, err));
-    char *rest = copy;
-    while (next_line(&rest, &section, &key, &value))
-        ;
-    return *rest ? archive_misfit(archive, "its keys and values cannot be read", err) : CODE_OK;
+    return write_settings(&head->settings, &run->params, err);
 }
 
 static int head_archive(struct head *head, struct archive *archive, struct err *err) {
@@ -106,8 +80,7 @@ static int head_archive(struct head *head, struct archive *archive, struct err *
     if (memcmp(head->mark, mark, sizeof mark) != 0)
         return archive_misfit(archive, "it is no state of this program", err);
     TRY(archive_text(archive, &head->version, err));
-    TRY(archive_text(archive, &head->ini, err));
-    TRY(check_lines(archive, head->ini, err));
+    TRY(archive_text(archive, &head->settings, err));
     TRY(archive_bytes(archive, &head->of, sizeof head->of, err));
     return head->of.steps < 0 || head->of.steps > head->of.T
                ? archive_misfit(archive, "it has more steps than its run", err)
@@ -121,32 +94,17 @@ static bool same_value(const char *a, const char *b) {
     return !strcmp(a, b) || (*a && *b && !*end_a && !*end_b && x == y);
 }
 
-/* *found: the value in lines of text, to be freed; NULL: none. */
-static int value_in(const char *text, const char *section, const char *key, char **found,
-                    struct err *err) {
-    FREED(base_free) char *copy = NULL;
-    char *s, *k, *value;
-    *found = NULL;
-    TRY(base_copy(&copy, text, err));
-    char *rest = copy;
-    while (!*found && next_line(&rest, &s, &k, &value))
-        if (!strcmp(s, section) && !strcmp(k, key))
-            TRY(base_copy(found, value, err));
-    return CODE_OK;
-}
-
-/* The first key of `ini` that is not the same in `other`; was: which of them is of the state. */
-static int compare_keys(const struct run *run, const char *path, const char *ini, const char *other,
-                        bool was, struct err *err) {
-    FREED(base_free) char *copy = NULL;
-    char *section, *key, *value;
-    TRY(base_copy(&copy, ini, err));
-    char *rest = copy;
-    while (next_line(&rest, &section, &key, &value)) {
-        FREED(base_free) char *found = NULL;
-        TRY(value_in(other, section, key, &found, err));
-        const char *kept = was ? value : found;
-        if (!found || !same_value(value, found))
+/* The first key of `settings` that is not the same in `other`; was: which of them is of the state.
+ */
+static int compare_settings(const struct run *run, const char *path, json_t *settings,
+                            const json_t *other, bool was, struct err *err) {
+    const char *section, *key;
+    json_t *keys, *text;
+    json_object_foreach(settings, section, keys) json_object_foreach(keys, key, text) {
+        const json_t *there = json_object_get(json_object_get(other, section), key);
+        const char *value = json_string_value(text), *found = json_string_value(there),
+                   *kept = was ? value : found;
+        if (!value || !found || !same_value(value, found))
             return params_error(
                 &run->params, section, key, err,
                 "the state %s was made %s %s%s%s and cannot go on with anything else", path,
@@ -155,16 +113,21 @@ static int compare_keys(const struct run *run, const char *path, const char *ini
     return CODE_OK;
 }
 
-static int judge_head(const struct run *run, const char *path, const struct head *mine,
+static int judge_head(const struct archive *archive, const struct run *run, const struct head *mine,
                       const struct head *found, struct err *err) {
+    const char *path = archive->path;
     const struct training *training = &run->config.training;
     if (strcmp(found->version, mine->version) != 0)
         return err_set(err, CODE_INPUT,
                        "%s: was kept by version %s and this is %s, whose numbers may differ; let "
                        "that version go on, or begin anew with --force",
                        path, found->version, mine->version);
-    TRY(compare_keys(run, path, mine->ini, found->ini, false, err));
-    TRY(compare_keys(run, path, found->ini, mine->ini, true, err));
+    json_auto_t *here = json_loads(mine->settings, 0, NULL),
+                *there = json_loads(found->settings, 0, NULL);
+    if (!here || !there)
+        return archive_misfit(archive, "its keys and values cannot be read", err);
+    TRY(compare_settings(run, path, here, there, false, err));
+    TRY(compare_settings(run, path, there, here, true, err));
     if (found->of.data != mine->of.data)
         return params_error(&run->params, "data", "source", err,
                             "the state %s was made with other inputs or targets", path);
@@ -265,7 +228,7 @@ static int open_state(struct archive *archive, const struct run *run, const char
     TRY(archive_open(archive, path, state->shared, err));
     TRY(head_of(&mine, run, state, err));
     TRY(head_archive(&found, archive, err));
-    TRY(judge_head(run, path, &mine, &found, err));
+    TRY(judge_head(archive, run, &mine, &found, err));
     state->steps = found.of.steps;
     return CODE_OK;
 }
