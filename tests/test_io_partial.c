@@ -60,23 +60,6 @@ FOLDER_TEST(test_interrupted) {
     assert_text(file, "a/b", "note", "kept");
 }
 
-/* Processes that are killed while they write leave new files behind, up to nine at once. */
-FOLDER_TEST(test_what_the_killed_left_is_removed) {
-    enum { LEFT = 9 };
-    char path[PATH_MAX], name[PATH_MAX], left[LEFT][PATH_MAX];
-    FREED(io_close) struct io io;
-    struct err err;
-    for (int k = 0; k < LEFT; k++) {
-        snprintf(name, sizeof name, k ? "out.h5.partial.new.%d" : "out.h5.partial.new", k + 1);
-        assert_int_equal(close(open(in_folder(left[k], state, name), O_WRONLY | O_CREAT, 0666)), 0);
-    }
-    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
-    assert_ok(io_flush(&io, &err), &err);
-    for (int k = 0; k < LEFT; k++)
-        if (exists(left[k]))
-            fail_msg("%s is still there", left[k]);
-}
-
 /* What failed before, and is no affair of the folder, is not taken for a failure of it. */
 FOLDER_TEST(test_an_old_failure_is_none_of_the_folder) {
     char path[PATH_MAX];

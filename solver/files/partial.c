@@ -3,11 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRIES = 10000, LEFT = 9 }; /* LEFT: more new files have as many processes at once */
+enum { TRIES = 10000 };
 
 /* The folder of a path, to be freed. */
 static int folder_of(char **folder, const char *path, struct err *err) {
@@ -100,58 +99,6 @@ static int write_bytes(int descriptor, const char *bytes, size_t size) {
     return fsync(descriptor);
 }
 
-/* PARTIAL.new, PARTIAL.new.2, ... */
-static void name_new(char *name, size_t size, const char *partial, int k) {
-    int length = snprintf(name, size, "%s.new", partial);
-    if (k > 1)
-        snprintf(name + length, size - (size_t)length, ".%d", k);
-}
-
-/* Removes a new file of a process that is gone: one that is writing it holds a lock. */
-static void sweep_up(const char *name) {
-    struct stat opened, named;
-    int descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (descriptor >= 0 && !flock(descriptor, LOCK_EX | LOCK_NB) && !fstat(descriptor, &opened) &&
-        !stat(name, &named) && opened.st_ino == named.st_ino)
-        unlink(name);
-    if (descriptor >= 0)
-        close(descriptor);
-}
-
-/* Creates and locks the first new file that does not exist. */
-static int reserve_new(char *name, size_t size, int *descriptor, const char *partial,
-                       struct err *err) {
-    struct stat status;
-    for (int k = 1; k < TRIES; k++) {
-        name_new(name, size, partial, k);
-        *descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (*descriptor < 0 && errno != EEXIST)
-            break;
-        if (*descriptor >= 0 &&
-            (flock(*descriptor, LOCK_EX) || fstat(*descriptor, &status) || status.st_nlink))
-            return CODE_OK;
-        if (*descriptor >= 0)
-            close(*descriptor); /* another process has swept it up before the lock */
-    }
-    return err_set(err, CODE_SYSTEM, "cannot create %s: %s", name, strerror(errno));
-}
-
-/* A new file, locked while it is written; those that others have left are removed. */
-static int open_new(char **name, int *descriptor, const char *partial, struct err *err) {
-    size_t size = strlen(partial) + sizeof ".new." + 8;
-    TRY(base_alloc(name, size, 1, err));
-    for (int k = 1; k <= LEFT; k++) {
-        name_new(*name, size, partial, k);
-        sweep_up(*name);
-    }
-    int code = reserve_new(*name, size, descriptor, partial, err);
-    if (code) {
-        free(*name);
-        *name = NULL;
-    }
-    return code;
-}
-
 static bool has_content(const char *path) {
     struct stat status;
     return !stat(path, &status) && status.st_size > 0;
@@ -165,17 +112,15 @@ void partial_abandon(const char *partial) {
 int partial_write(const char *partial, int *lock, const char *bytes, size_t size, struct err *err) {
     FREED(base_free) char *name = NULL;
     int descriptor;
-    TRY(open_new(&name, &descriptor, partial, err));
-    int cause = write_bytes(descriptor, bytes, size) ? errno : 0;
+    TRY(base_print(&name, err, "%s.new", partial));
+    TRY(take_lock(&descriptor, partial, name, err));
+    int cause = ftruncate(descriptor, 0) || write_bytes(descriptor, bytes, size) ? errno : 0;
     int kept = lock && !cause ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     if ((close(descriptor) || (lock && kept < 0)) && !cause)
         cause = errno;
-    if (!cause && lock)
-        is_busy(kept); /* it is new: the lock is ours */
     if (!cause && rename(name, partial))
         cause = errno;
     if (!cause && lock) {
-        flock(kept, LOCK_UN);
         close(*lock);
         *lock = kept;
     } else if (kept >= 0) {

@@ -17,9 +17,9 @@ int partial_verify(const char *path, const char *sum, struct err *err);
 /* Writes the sum of a file that will be renamed to `path`. */
 int partial_sum(const char *partial, const char *path, const char *sum, struct err *err);
 /* Replaces the content. The bytes go to a new file beside it, on disk, which is then renamed: the
- * partial file holds the old bytes or the new ones, whatever happens. What processes that were
- * killed have left of new files is removed. lock: of partial_create, which goes over to the new
- * file; NULL: none. */
+ * partial file holds the old bytes or the new ones, whatever happens. What a process that was
+ * killed has left of a new file is written over. lock: of partial_create, which goes over to the
+ * new file; NULL: none. */
 int partial_write(const char *partial, int *lock, const char *bytes, size_t size, struct err *err);
 /* Renames to path; CODE_INPUT if that exists, unless force. */
 int partial_place(const char *partial, const char *path, bool force, struct err *err);
