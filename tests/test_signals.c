@@ -217,7 +217,8 @@ TEST(fields_of_a_fixed_point) {
     assert_int_equal(calls_behind, 1);
 }
 
-/* A step of Muon is fifteen products of matrices, or as many of every expert. */
+/* A step of Muon is fifteen products of matrices, or as many of every expert; of an exact factor
+ * several factorisations, between which it listens. */
 TEST(steps_of_matrices) {
     enum { ROWS = 8, SITES = 16 };
     const struct polar_rule rule = {.stop = &(struct stop){.flag = &asked}, .rate = 1};
@@ -233,6 +234,12 @@ TEST(steps_of_matrices) {
     memcpy(change.C, C, sizeof C);
     assert_int_equal(polar_change(&change, &rule, &velocity, &told), CODE_INTERRUPTED);
     assert_int_equal(calls_behind, 0);
+    const struct polar_rule exact = {.stop = rule.stop, .rate = 1, .exact = true};
+    struct change again = {.entries = array_all(&entries), .a = array_all(&a), .s = 1};
+    ASK(base_alloc(&again.C, ROWS, sizeof *C, err));
+    memcpy(again.C, C, sizeof C);
+    assert_true(asked);
+    assert_int_equal(polar_change(&again, &exact, &velocity, &told), CODE_INTERRUPTED);
 }
 
 /* A chain that seldom leaves a cycle needs many steps to its law: minutes, after a tenth of a

@@ -75,6 +75,7 @@ struct factors {
     double *C, *a; /* become orthonormal: [n][P], its first columns; [P][m], its first rows */
     double *C_R, *a_R, *small, *scratch; /* [P][P] each; of polar_host */
     double *tau;
+    const struct stop *stop; /* asked between the factorisations, each of which hears nothing */
 };
 
 /* C = Q R in place; R [min(n, P)][P]. a likewise, transposed. */
@@ -85,13 +86,16 @@ static int factor_thin(struct factors *f, int n, int P, int m, struct err *err) 
     for (ptrdiff_t i = 0; i < kc; i++)
         for (ptrdiff_t j = i; j < P; j++)
             f->C_R[i * P + j] = f->C[i * P + j];
+    TRY(base_go_on(f->stop, err));
     if (LAPACKE_dorgqr(LAPACK_ROW_MAJOR, n, kc, kc, f->C, P, f->tau))
         return polar_failed(err);
+    TRY(base_go_on(f->stop, err));
     if (LAPACKE_dgeqrf(LAPACK_COL_MAJOR, m, P, f->a, m, f->tau))
         return polar_failed(err);
     for (ptrdiff_t i = 0; i < ka; i++)
         for (ptrdiff_t j = i; j < P; j++)
             f->a_R[i * P + j] = f->a[(size_t)j * (size_t)m + (size_t)i];
+    TRY(base_go_on(f->stop, err));
     return LAPACKE_dorgqr(LAPACK_COL_MAJOR, m, ka, ka, f->a, m, f->tau) ? polar_failed(err)
                                                                         : CODE_OK;
 }
@@ -104,7 +108,9 @@ static int exact_factors(struct factors *f, int n, int P, double least, struct r
     TRY(factor_thin(f, n, P, m, err));
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, kc, ka, P, 1, f->C_R, P, f->a_R, P, 0,
                 f->small, ka);
+    TRY(base_go_on(f->stop, err));
     TRY(polar_host(kc, ka, f->small, 0, NULL, least, true, f->scratch, err));
+    TRY(base_go_on(f->stop, err));
     x.array->backend->put(rows_part(x, 0, ka), f->a);
     for (int i = 0; i < n; i++) { /* row i of Q_C times the small matrix, in its place */
         double *row = f->C + (size_t)i * (size_t)P, *made = f->scratch;
@@ -120,10 +126,10 @@ static int exact_factors(struct factors *f, int n, int P, double least, struct r
 /* y += factor (exact factor of C a), C [y.count][a.count], as iterate_rows; x: scratch of as many
  * rows as a. */
 static int exact_rows(struct rows y, const double *C, struct rows a, double factor, double least,
-                      struct rows x, struct err *err) {
+                      struct rows x, const struct stop *stop, struct err *err) {
     size_t n = (size_t)y.count, P = (size_t)a.count, m = a.array->sites;
     SCRATCH(double, memory, n *P + P * m + 8 * P * P + 3 * P);
-    struct factors f = {.C = memory, .a = memory + n * P};
+    struct factors f = {.C = memory, .a = memory + n * P, .stop = stop};
     f.C_R = f.a + P * m;
     f.a_R = f.C_R + P * P;
     f.small = f.a_R + P * P;
@@ -132,6 +138,7 @@ static int exact_rows(struct rows y, const double *C, struct rows a, double fact
     memcpy(f.C, C, n * P * sizeof *C);
     a.array->backend->get(a, f.a);
     rows_zero(x);
+    TRY(base_go_on(stop, err));
     TRY(exact_factors(&f, y.count, a.count, least * sqrt((double)m), x, err));
     for (size_t i = 0; i < n * P; i++)
         f.C[i] *= factor * sqrt((double)m);
@@ -184,7 +191,7 @@ static int step_rows(const struct change *change, const struct polar_rule *rule,
         struct rows entries = rows_part(change->entries, first, group);
         if (rule->exact) {
             const double *C = change->C + (size_t)first * (size_t)change->a.count;
-            TRY(exact_rows(entries, C, change->a, rate, least, other, err));
+            TRY(exact_rows(entries, C, change->a, rate, least, other, rule->stop, err));
             continue;
         }
         struct rows block = rows_part(x, first, group), scratch = rows_part(other, first, group);
