@@ -10,11 +10,14 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t stop; /* set by the handler */
+
+enum { LEAST_STACK = 1 << 20 }; /* of settings, and of threads, which have as much: run.h */
 
 /* The first Ctrl-C ends the run in order. One that comes more than a second later ends it at once;
  * within that second it is the same request (timeout(1) signals the process and then its group). */
@@ -131,7 +134,12 @@ static const char *key_of(const char *word) {
 
 int command_read(struct command *command, const struct command_option *options, const char *usage,
                  int argc, char **argv, struct err *err) {
+    struct rlimit stack;
     *command = (struct command){.override = argv};
+    if (!getrlimit(RLIMIT_STACK, &stack) && stack.rlim_cur < LEAST_STACK)
+        return err_set(
+            err, CODE_SYSTEM, "a stack of %llu kB is too small, %d are needed: ulimit -s %d",
+            (unsigned long long)stack.rlim_cur / 1024, LEAST_STACK / 1024, LEAST_STACK / 1024);
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         const struct command_option *option = options;

@@ -83,7 +83,7 @@ done:
 
 int main(int argc, char **argv) {
     struct options options;
-    struct compare compare = {0};
+    static struct compare compare; /* too large for a small stack */
     struct err err = {0};
     command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &err);

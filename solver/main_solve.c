@@ -266,8 +266,9 @@ static int predict_outputs(struct run *run, struct options *options, struct err 
 
 int main(int argc, char **argv) {
     struct options options;
-    struct run run = {.stop = command_signals()};
+    static struct run run; /* too large for a small stack */
     struct err err = {0};
+    run.stop = command_signals();
     command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &err);
     command_log(&run.log, &options.command, options.quiet);

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/cli.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 /* Deep linear networks at the edge of what they can learn with. */
@@ -31,6 +32,17 @@ static void check_numerical(const char *const *arg, bool limit_done, const char 
     assert_non_null(strstr(result.err, "what was computed is in out.h5.partial"));
     check_partial("limit", limit_done);
     cli_clean(NULL);
+}
+
+/* A stack that settings do not fit into is refused before they are read. */
+CLEAN_TEST(test_small_stacks) {
+    struct rlimit limit;
+    FREED(cli_free) struct cli_result result;
+    assert_int_equal(getrlimit(RLIMIT_STACK, &limit), 0);
+    assert_int_equal(setrlimit(RLIMIT_STACK, &(struct rlimit){100 << 10, limit.rlim_max}), 0);
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5"));
+    assert_int_equal(setrlimit(RLIMIT_STACK, &limit), 0);
+    assert_true(cli_ended(&result, 1, ARGS("a stack of 100 kB is too small, 1024 are needed")));
 }
 
 CLEAN_TEST(test_numerical_failures) {
