@@ -132,9 +132,19 @@ static int write_description(struct run *run, struct err *err) {
                        text, err);
 }
 
+/* An instrument that refuses a key says "[output] KEY: SENTENCE", and not where it was given. */
+static int tell_key(const struct run *run, int code, struct err *err) {
+    const struct err why = *err;
+    char key[32];
+    int end = 0;
+    return code == CODE_INPUT && sscanf(why.text, "[output] %31[a-z_]: %n", key, &end) == 1 && end
+               ? params_error(&run->params, "output", key, err, "%s", why.text + end)
+               : code;
+}
+
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(recheck_check(run, err));
-    TRY(memory_check(run, err));
+    TRY(tell_key(run, memory_check(run, err), err));
     TRY(forecast_notes(run, err));
     if (!dist_rank() && output)
         TRY(states_open(run, output, force, err));
