@@ -93,7 +93,7 @@ def test_data_as_arrays(tmp_path):
         dmft.solve(DENSE, output=str(tmp_path / "z.h5"), progress=False, X=data["X"])
     os.mkdir(tmp_path / "x.d")  # of a sweep of that name
     (tmp_path / "x.d" / "0.h5").touch()
-    with pytest.raises(dmft.InputError, match="exists already") as caught:
+    with pytest.raises(dmft.InputError, match="exists already.* add force=True") as caught:
         dmft.solve(DENSE, output=out, progress=False, **SMALL, **data)
     assert caught.value.partial is None and set(os.listdir(tmp_path)) == {"x.h5", "x.d", kept}
 

@@ -238,10 +238,12 @@ def _words(keys: Mapping) -> list[str]:
 
 
 def _explain(error, network: Network | None, more: str = "") -> None:
-    """Adds to the sentence of a program where it is in a network written in Python."""
+    """Says in Python's words what a program's sentence says to add on its command line, and adds
+    where in a network written in Python it is."""
     error.lua = network.lua if network is not None else None
     place = network.place(error.sentence) if network is not None else ""
-    error.args = ("; ".join(filter(None, [error.sentence, place, more])),)
+    sentence = error.sentence.replace("add --force", "add force=True")
+    error.args = ("; ".join(filter(None, [sentence, place, more])),)
 
 
 def _call(name: str, words: list[str], out: str, progress: bool, network: Network | None,
