@@ -17,7 +17,7 @@
 
 static volatile sig_atomic_t stop; /* set by the handler */
 
-enum { LEAST_STACK = 1 << 20 }; /* of settings, and of threads, which have as much: run.h */
+enum { LEAST_STACK = 768 << 10 }; /* of settings, and of threads, which have as much */
 
 /* The first Ctrl-C ends the run in order. One that comes more than a second later ends it at once;
  * within that second it is the same request (timeout(1) signals the process and then its group). */

@@ -42,7 +42,7 @@ CLEAN_TEST(test_small_stacks) {
     assert_int_equal(setrlimit(RLIMIT_STACK, &(struct rlimit){100 << 10, limit.rlim_max}), 0);
     cli_run(&result, ARGS("small.ini", "-o", "out.h5"));
     assert_int_equal(setrlimit(RLIMIT_STACK, &limit), 0);
-    assert_true(cli_ended(&result, 1, ARGS("a stack of 100 kB is too small, 1024 are needed")));
+    assert_true(cli_ended(&result, 1, ARGS("a stack of 100 kB is too small, 768 are needed")));
 }
 
 CLEAN_TEST(test_numerical_failures) {
