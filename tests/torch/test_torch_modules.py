@@ -43,6 +43,21 @@ def test_inputs_count_by_their_weights(keys):
     assert found.run.data["weight"].values.mean() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("order", ["shuffled", "cyclic"])
+def test_data_have_the_batches_of_all_steps(order):
+    """So that a network is trained as dmft-solve trains it, also at a rate that needs a warmup."""
+    ini = os.path.join(ROOT, "data", "dense.ini")
+    keys = {"training.batch": 2, "training.order": order, "training.steps": 6, "data.inputs": 5,
+            "reference.centre": "no", "training.warmup": 3, "training.eta0": 0.7}
+    run = dmft.solve(ini, progress=False, **keys, **{
+        "reference.widths": 16, "reference.seeds": 1, "solver.replicates": 0})
+    net, data = dmft.torch.Network(ini, 16, weights="dmft", **keys), dmft.torch.data(ini, **keys)
+    found = dmft.torch.train(net, data)
+    assert np.allclose(found, run.reference[16]["loss_runs"].values[0], rtol=ROUND_OFF)
+    with pytest.raises(dmft.InputError, match="batches of 6 steps"):
+        dmft.torch.train(net, data, steps=7)
+
+
 def test_weights_are_those_of_a_seed():
     """And outputs of inputs that no training has seen, in directions of their own."""
     ini = os.path.join(ROOT, "data", "dense.ini")

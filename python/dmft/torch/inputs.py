@@ -5,8 +5,9 @@ import dataclasses
 
 import torch
 
+from dmft.errors import InputError
 from dmft.files import Result
-from dmft.run import solve
+from dmft.run import settings_of, solve
 
 # Networks without a limit, which those of some parameterizations do not have.
 ALONE = {"solver.replicates": 0}
@@ -34,6 +35,9 @@ class Data:
         """The inputs of a step."""
         if self.batch is None:
             return self
+        if step >= len(self.batch):
+            raise InputError(f"step {step}: the data have batches of {len(self.batch)} steps, "
+                             "those of [training] steps")
         at = self.batch[step]
         return Data(self.X[at], self.y[at], None if self.tokens is None else self.tokens[at],
                     weight=None if self.weight is None else self.weight[at])
@@ -59,6 +63,9 @@ def data(ini, N: int = 64, *, dtype=torch.float64, test: bool = False, network=N
     >>> dmft.torch.data("data/regime2.ini").X.shape                         # doctest: +SKIP
     torch.Size([4, 10])
     """
+    said = settings_of(ini, network=network, **more)
+    batches = {"training.steps": said["training.steps"], "training.eta0": 0} \
+        if said["training.batch"] != "0" else {}    # those of all steps, in which nothing moves
     run = solve(ini, progress=False, network=network,
-                **more | BRIEF | {"reference.widths": N, "reference.draws": "iid"})
+                **more | BRIEF | batches | {"reference.widths": N, "reference.draws": "iid"})
     return data_of(run, dtype, test)
