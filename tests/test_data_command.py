@@ -343,7 +343,7 @@ def test_results_have_the_floor_of_their_loss(tmp_path):
     other = dmft.solve(few, progress=False, **{"training.loss": "huber"})
     assert "floor" not in other.data.attrs
     law = data.chains(2, 3, 4, 8, test_inputs=2)
-    data.write(path, law)
+    data.write(path, law, force=True)
     few |= {"network.model": "transformer", "network.experts": 0, "network.depth": 1,
             "training.loss": "cross_entropy"}
     for causal in ("yes", "no"):  # a network that sees the letter that is asked for has none

@@ -18,7 +18,7 @@ import pytest
 import xarray
 
 import dmft
-from dmft import guard, program, run
+from dmft import data, guard, program, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DENSE = os.path.join(HERE, "..", "data", "dense.ini")
@@ -141,8 +141,11 @@ def test_failures_say_what_the_program_says(tmp_path, kind, code, arguments):
 def test_a_result_is_not_overwritten(tmp_path):
     out = str(tmp_path / "x.h5")
     dmft.solve(DENSE, output=out, progress=False, **SMALL)
-    with pytest.raises(dmft.InputError, match="exists already"):
-        dmft.solve(DENSE, output=out, progress=False, **SMALL)
+    for call, keys in ((dmft.solve, {}), (dmft.sweep, {"sweep.training.eta0": "1 2"})):
+        with pytest.raises(dmft.InputError, match="exists already; .* or add force=True$"):
+            call(DENSE, output=out, progress=False, **SMALL, **keys)
+    with pytest.raises(dmft.InputError, match="exists already; .* force$"):
+        data.write(out, data.mixture(2, 4, 3))
     again = dmft.solve(DENSE, output=out, force=True, progress=False, **SMALL | {
         "training.steps": 5})
     assert again.limit.sizes["t"] == 5 and os.listdir(tmp_path) == ["x.h5"]

@@ -142,7 +142,7 @@ def read(path, weight: str | None = None) -> Data:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
 
-def write(path, data: Data, force: bool = True) -> None:
+def write(path, data: Data, force: bool = False) -> None:
     """Writes PATH whole or not at all; without force an existing file stays, and is an error."""
     path = os.fspath(path)
     mine = f"{path}.{os.getpid()}.new"
@@ -153,7 +153,7 @@ def write(path, data: Data, force: bool = True) -> None:
                              f"{np.asarray(array)[tuple(at)]}, and data are finite numbers")
     try:
         if not force and os.path.exists(path):
-            raise InputError(f"{path}: exists; --force overwrites it")
+            raise InputError(f"{path}: exists already; choose another name, or force")
         with open(mine, "wb"):  # whose error is shorter than that of HDF5
             pass
         with h5py.File(mine, "w", libver="earliest") as file:

@@ -5,6 +5,7 @@ import difflib
 import glob
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -26,6 +27,9 @@ from dmft.study import command as study
 DATASETS = ("X", "y", "X_test", "y_test", "tokens", "tokens_test", "V", "weight", "weight_test")
 # Arrays take the place of all of [data]; what else goes with source = file has its default.
 ARRAYS = {"data.source": "file", "data.vocabulary": "0", "data.positions": "yes"}
+# Words of a command line, of which the programs speak, in a call of Python.
+IN_PYTHON = {"--force": "force=True", "--continue ": "dmft.resume ", "--jobs ": "jobs = ",
+             "the same command": "the same call", "by -o OUT.h5": "by output=", "^-o ": "output "}
 
 
 class Folder:
@@ -238,11 +242,12 @@ def _words(keys: Mapping) -> list[str]:
 
 
 def _explain(error, network: Network | None, more: str = "") -> None:
-    """Says in Python's words what a program's sentence says to add on its command line, and adds
-    where in a network written in Python it is."""
-    error.lua = network.lua if network is not None else None
-    place = network.place(error.sentence) if network is not None else ""
-    sentence = error.sentence.replace("add --force", "add force=True")
+    """Says the sentence of a program in words of Python, and where it is in a network that was
+    written there."""
+    error.lua, sentence = network.lua if network is not None else None, error.sentence
+    place = network.place(sentence) if network is not None else ""
+    for word, ours in IN_PYTHON.items():
+        sentence = re.sub(word, ours, sentence)
     error.args = ("; ".join(filter(None, [sentence, place, more])),)
 
 
