@@ -132,6 +132,9 @@ def test_objectives_of_runs():
                         "loss[1]": [2, 3], "loss[6]": [math.nan, math.nan]}.items():
         found = objective.of_runs(objective.read(words), series, np.array([1, 1, 0], bool), 3)
         np.testing.assert_allclose(found, want, rtol=0, atol=1e-15, err_msg=words)
+    runs[1, 5] = math.nan  # of a run that has come to its end: no earlier time takes its place
+    found = objective.of_runs(objective.read("Phi"), series, np.array([1, 1, 0], bool), 1)
+    np.testing.assert_array_equal(found, [0.5, math.nan])
     assert objective.window(81, 1296, 16) == 17  # a fifth of the times
     assert objective.window(41, 64, 16) == 4  # one pass
     assert objective.window(41, 64, 0) == 1  # every loss is of all inputs

@@ -160,11 +160,12 @@ def _times(objective: Objective, runs: np.ndarray, pseudo: bool) -> list[float]:
 
 def of_runs(objective: Objective, series: Series, ended: np.ndarray, times: int) -> np.ndarray:
     """The objective of each run that ended, in their order: NaN where it has none, as a loss that
-    does not fall to X. Pseudo-values give pseudo-values."""
+    does not fall to X, or a series at the last time that others have. Pseudo-values give
+    pseudo-values."""
     runs = series.runs[ended]
     if objective.kind == "time_to":
         return np.array(_times(objective, runs, series.pseudo))
-    known = np.flatnonzero(np.isfinite(runs).all(axis=0))
+    known = np.flatnonzero(np.isfinite(runs).any(axis=0))
     last = objective.t if objective.t is not None else int(known[-1]) if len(known) else -1
     if not 0 <= last < runs.shape[1]:
         return np.full(len(runs), math.nan)

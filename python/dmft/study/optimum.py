@@ -31,7 +31,9 @@ import math
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
-SAMPLES, TAIL = 1000, 25  # TAIL: samples beyond either end of an interval, 2.5 %
+from dmft.judgement import COUNT as SAMPLES
+from dmft.judgement import interval
+
 MOST, FINE, USABLE = 64, 16, 4  # values of the key; places between two of them; values at least
 ERRORS = 2  # an estimate below so many of its errors does not decide
 CLIFF = 3  # how many times steeper a rise is than a curve continued
@@ -318,12 +320,6 @@ class Curve:
         found.at = min(max(at, found.low), found.high)
         found.value = self.points[self.best].value * math.exp(math.sinh(height[best]))
         found.value_low, found.value_high = interval(found.sample_value)
-
-
-def interval(sample: np.ndarray) -> tuple[float, float]:
-    """That holds 95 % of the samples."""
-    ordered = np.sort(sample)
-    return float(ordered[TAIL - 1]), float(ordered[SAMPLES - TAIL])
 
 
 def _beyond(points: list[Point], i: int, side: int) -> int:
