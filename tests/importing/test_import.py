@@ -360,6 +360,12 @@ def test_what_acts_on_the_output():
     mine.store(mine.load(module), module)
     mine = dmft.torch.import_module(Ended, modules.numbers(), (16, 32), ignore=["last.bias"])
     assert mine.difference < ROUND_OFF and "last.bias" not in mine.names
+    with pytest.warns(dmft.NoteWarning, match="^last.bias: not 0 in this module"):
+        net = mine.load(module)
+    with pytest.raises(dmft.InputError, match="has the width 16, and the module 32"):
+        mine.store(net, Ended(32))
+    with pytest.raises(dmft.InputError, match=r"\[2, 3\]: the network is that of inputs of the sh"):
+        mine.inputs(torch.zeros(2, 3))
 
 
 def test_the_weight_of_an_expert_is_a_column():

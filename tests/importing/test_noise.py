@@ -182,3 +182,23 @@ def test_what_cannot_be_trained_is_said():
     sentence = refusal(built(lambda m, x, s: s.softmax(-1) * torch.bernoulli(s, p=0.5)),
                        modules.numbers(96))
     assert "gradient of the module" in sentence and "aten::bernoulli" in sentence, sentence
+
+
+class Dropped(modules.Residual):
+    """Leaves out its last layer at times, and else divides it by how often it is there."""
+
+    def forward(self, x):
+        kept = torch.rand(1).item() < 0.8 if self.training else True
+        return super().forward(x) / (0.8 if kept and self.training else 1)
+
+
+@pytest.mark.parametrize("build, share", [
+    (Dropped, 0.8), (lambda N: nn.Sequential(nn.Linear(modules.NUMBERS, N, bias=False),
+                                             nn.AlphaDropout(0.3), nn.Linear(N, 2, bias=False)),
+                     (0.7 / (1 + 0.3 * 1.7581 ** 2)) ** -0.5)], ids=["depth", "alpha"])
+def test_random_numbers_that_do_not_keep_a_mean_are_not_called_nothing(build, share):
+    """share: outputs after eval() over those with means; of alpha dropout that keeps q = 0.7 this
+    is 1/(a q) with a^-2 = q (1 + (1 - q) 1.7581^2)."""
+    with pytest.warns(dmft.NoteWarning, match=r"not those of the module after eval\(\): these "
+                      f"differ by {abs(share - 1):.1e} of the largest"):
+        assert dmft.torch.import_module(build, modules.numbers(), (16, 32)).difference < ROUND_OFF

@@ -173,7 +173,8 @@ def test_several_without_a_counterpart_are_refused(optimizer, words):
     (lambda m: dmft.torch.Lion(m.parameters()), "Lion with eps = 0: "),
     (lambda m: torch.optim.AdamW(m.parameters(), eps=0), "AdamW with eps = 0: "),
     (lambda m: 3, "gives a int"),
-], ids=["unknown", "nesterov", "l2", "decay_at_one_width", "signs", "no_eps", "none"])
+    (lambda m: torch.optim.Adam(torch.nn.Linear(2, 2).parameters()), "moves no parameter"),
+], ids=["unknown", "nesterov", "l2", "decay_at_one_width", "signs", "no_eps", "none", "others"])
 def test_optimizers_without_a_counterpart_are_refused(optimizer, words):
     build, example, more = modules.MODULES["without_biases"]
     mine = dmft.torch.import_module(build, example(), (16, 32), **more)

@@ -91,6 +91,18 @@ def _call(module, x, *given):
                          ) from error
 
 
+def in_evaluation(builds, mine) -> float:
+    """By how much of the largest the outputs of a module change where its random numbers, but for
+    normals, are not drawn, but as after eval(); nan where it cannot be evaluated so."""
+    module, x = builds.at(builds.widths[0]), fresh(mine._example, 5)
+    try:
+        with torch.no_grad():
+            wanted = call(module, x, mine.output)[0]
+            return relative(call(module.eval(), x, mine.output)[0], wanted)
+    except Exception:                   # of a stranger's code, which trains all the same
+        return math.nan
+
+
 def _gradients(one, parameters, lines):
     try:
         found = torch.autograd.grad(one, parameters, allow_unused=True)

@@ -152,6 +152,9 @@ class Judge:
                 raise InputError(f"{', '.join(part.parameters)} is moved by {one} at N = "
                                  f"{self.widths[0]} and by {two} at {self.widths[1]}; a program "
                                  "moves it in one way at every width")
+        if not any(one.lr for both in found.values() for one in both):
+            raise InputError("the optimizer moves no parameter of the module, as one of another "
+                             "module, or of lr = 0, does not; give a function of the module")
         self._say_what_is_not_drawn()
         keys = {"training.gamma0": 1.0, **law.keys}
         decay = max(one.decay for both in found.values() for one in both)

@@ -16,8 +16,8 @@ from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.factors import Factors, growing_places, leaves_of
 from dmft.torch.importing.builds import Builds
 from dmft.torch.importing.few import import_of_few, looped
-from dmft.torch.importing.guard import (AGREES, differences, fresh, refused, same_buffers,
-                                        worst_of)
+from dmft.torch.importing.guard import (AGREES, differences, fresh, in_evaluation, refused,
+                                        same_buffers, worst_of)
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
@@ -235,6 +235,10 @@ class Imported:
         """Inputs of the module as those of the network: of images [P, C, H, W] its patches, or
         places, as tokens [P, n, D], or [P, D] where it reads the image as a whole; others as they
         are. Tokens of the module's own, such as a class token, are rows of zeros before them."""
+        at = slice(1, None) if self._reading.layout else slice(-1, None)
+        if x.is_floating_point() and x.shape[at] != self._example.shape[at]:
+            raise InputError(f"inputs {list(x.shape)}: the network is that of inputs of the shape "
+                             f"{list(self._example.shape[1:])}")
         found = self._reading.layout.of(x) if self._reading.layout else x
         return found if not self._reading.more else torch.nn.functional.pad(
             found, (0, 0, self._reading.more, 0))
@@ -284,6 +288,10 @@ class Imported:
         except InputError as error:
             raise in_the_module(error) from error
         parameters = {name: one.detach().double() for name, one in module.named_parameters()}
+        held = [name for name in self.ignored if parameters[name].any()]
+        if held:
+            warnings.warn(f"{', '.join(held)}: not 0 in this module, and held at 0 in the network",
+                          NoteWarning, stacklevel=2)
         with torch.no_grad():
             for part in self.parts:
                 for name, V in part.of_all(parameters, N).items():
@@ -294,6 +302,8 @@ class Imported:
         """Writes the weights of a dmft.torch.Network of this network into a module."""
         N, mine = net.program.width, self.stacked(module)
         parameters = dict(mine.named_parameters())
+        if self._width(mine) != N:
+            raise InputError(f"the network has the width {N}, and the module {self._width(mine)}")
         with torch.no_grad():
             for part in self.parts:
                 V = part.with_common(net.weights, N)
@@ -412,8 +422,11 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), c
                              "other axes of one: give two or more") from error
         raise
     if found.means:
-        warnings.warn("random numbers that are no normals have their means in the network, with "
-                      "which dropout and jitter do nothing, as if set to 0: "
+        other = in_evaluation(builds, found)
+        warnings.warn("random numbers that are no normals have their means in the network, " + (
+            f"whose outputs are not those of the module after eval(): these differ by {other:.1e} "
+            "of the largest: " if other > AGREES else
+            "with which dropout and jitter do nothing, as if set to 0: ")
                       + "; ".join(dict.fromkeys(found.means)), NoteWarning, stacklevel=2)
     if found.halves:
         warnings.warn("half precision is read as double precision, as all numbers are, so that its "
