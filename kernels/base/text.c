@@ -1,6 +1,8 @@
+#define _POSIX_C_SOURCE 200809L
 #include "kernels/base/text.h"
 
 #include <ctype.h>
+#include <search.h>
 
 void text_append(char *note, const char *format, ...) {
     TEXT_APPEND_ARGUMENTS(note, format);
@@ -236,26 +238,16 @@ void text_nearest_tell(const struct text_nearest *nearest, char *note) {
                     nearest->name.text);
 }
 
-static struct kept_word {
-    struct kept_word *next;
-    char text[];
-} * kept_words;
-
-static const char *find_or_keep(const char *text) {
-    struct kept_word *word = kept_words;
-    while (word && strcmp(word->text, text) != 0)
-        word = word->next;
-    if (word || !(word = malloc(sizeof *word + strlen(text) + 1)))
-        return word ? word->text : NULL;
-    strcpy(word->text, text);
-    word->next = kept_words;
-    kept_words = word;
-    return word->text;
+static int in_order(const void *a, const void *b) {
+    return strcmp(a, b);
 }
 
 const char *text_keep(const char *text) {
-    const char *kept;
+    static void *kept; /* a tree */
+    char *copy = strdup(text), **found = NULL;
 #pragma omp critical(text_keep)
-    kept = find_or_keep(text);
-    return kept;
+    found = copy ? tsearch(copy, &kept, in_order) : NULL;
+    if (!found || *found != copy)
+        free(copy);
+    return found ? *found : NULL;
 }

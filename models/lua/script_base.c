@@ -373,70 +373,52 @@ static int call_kept(lua_State *L) {
     return kept(L);
 }
 
-/* The function at the top of the stack becomes one that is counted. */
-static void count_calls(lua_State *L) {
-    if (lua_iscfunction(L, -1))
+/* What a library has, a function as one that is counted. */
+static int counted(lua_State *L) {
+    if (lua_iscfunction(L, 1))
         lua_pushcclosure(L, call_kept, 1);
+    return 1;
 }
 
-/* Keeps these of a library's functions, as a table at the top of the stack. */
-static void keep_functions(lua_State *L, lua_CFunction open, const char *library,
-                           const char *const *names) {
-    luaL_requiref(L, library, open, 0);
-    lua_newtable(L);
-    for (; *names; names++) {
-        lua_getfield(L, -2, *names);
-        count_calls(L);
-        lua_setfield(L, -2, *names);
-    }
-    lua_remove(L, -2);
-}
-
-static void open_strings(lua_State *L) {
-    static const char *const names[] = {"format", "len", "sub", "upper", "lower", "byte", NULL};
-    keep_functions(L, luaopen_string, "string", names);
-    lua_getfield(L, -1, "format");
+/* string.format, as one that looks at its arguments first. */
+static int checked_format(lua_State *L) {
     lua_pushcclosure(L, format, 1);
-    lua_setfield(L, -2, "format");
-    lua_pushliteral(L, ""); /* of s:format(...), and of "2" + 1 */
-    lua_getmetatable(L, -1);
-    for (lua_pushnil(L); lua_next(L, -2);) {
-        lua_pushvalue(L, -2);
-        lua_insert(L, -2);
-        count_calls(L);
-        lua_settable(L, -4);
-    }
-    lua_pushvalue(L, -3);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 2);
-    lua_setglobal(L, "string");
+    return 1;
 }
+
+/* Makes the globals that there are; what a library opens as such is left behind. Strings have
+ * s:format(...) and "2" + 1. */
+static const char prelude[] =
+    "local globals, base, math, string, counted, format, unknown = ...\n"
+    "local function keep(library, names)\n"
+    "  local kept = {}\n"
+    "  for name in string.gmatch(names, '%w+') do kept[name] = counted(library[name]) end\n"
+    "  return kept\n"
+    "end\n"
+    "for name, f in base.pairs(keep(base, 'ipairs tonumber type select')) do globals[name] = f "
+    "end\n"
+    "globals.math = keep(math, 'abs ceil floor max min sqrt exp log pi huge sin cos fmod modf '\n"
+    "                       .. 'type tointeger')\n"
+    "globals.string = keep(string, 'format len sub upper lower byte')\n"
+    "globals.string.format = format(globals.string.format)\n"
+    "local of_strings = base.getmetatable('')\n"
+    "for name, f in base.pairs(of_strings) do of_strings[name] = counted(f) end\n"
+    "of_strings.__index = globals.string\n"
+    "base.setmetatable(globals, {__index = unknown})\n";
 
 void script_open_base(lua_State *L) {
-    static const char *const math[] = {"abs",  "ceil", "floor", "max",       "min", "sqrt",
-                                       "exp",  "log",  "pi",    "huge",      "sin", "cos",
-                                       "fmod", "modf", "type",  "tointeger", NULL};
-    static const char *const base[] = {"ipairs", "tonumber", "type", "select", NULL};
     static const luaL_Reg own[] = {
         {"error", fail}, {"assert", insist}, {"tostring", to_string}, {NULL, NULL}};
-    keep_functions(L, luaopen_math, "math", math);
-    lua_pushvalue(L, -1);
-    lua_setglobal(L, "math");
-    lua_pop(L, 1);
-    open_strings(L);
-    lua_newtable(L); /* the globals that there are: what a library opens as such is left behind */
-    keep_functions(L, luaopen_base, "_G", base);
-    lua_remove(L, -2);
-    lua_getglobal(L, "math");
-    lua_setfield(L, -2, "math");
-    lua_getglobal(L, "string");
-    lua_setfield(L, -2, "string");
-    lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, unknown);
-    lua_setfield(L, -2, "__index");
-    lua_setmetatable(L, -2);
+    static const lua_CFunction made[] = {counted, checked_format, unknown};
+    luaL_newlib(L, own);
+    if (luaL_loadbufferx(L, prelude, sizeof prelude - 1, "=prelude", "t"))
+        lua_error(L);
+    lua_pushvalue(L, -2);
+    luaL_requiref(L, "_G", luaopen_base, 0);
+    luaL_requiref(L, "math", luaopen_math, 0);
+    luaL_requiref(L, "string", luaopen_string, 0);
+    for (size_t k = 0; k < sizeof made / sizeof *made; k++)
+        lua_pushcfunction(L, made[k]);
+    lua_call(L, 7, 0);
     lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
-    lua_pushglobaltable(L);
-    luaL_setfuncs(L, own, 0);
-    lua_pop(L, 1);
 }
