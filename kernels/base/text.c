@@ -8,29 +8,28 @@ void text_append(char *note, const char *format, ...) {
     TEXT_APPEND_ARGUMENTS(note, format);
 }
 
+size_t text_character(const char *bytes, size_t size, int *code) {
+    static const int least[] = {0, 0x80, 0x800, 0x10000};
+    unsigned char first = size ? (unsigned char)*bytes : 0xff;
+    size_t more = first < 0x80 ? 0 : first >> 5 == 6 ? 1 : first >> 4 == 14 ? 2 : 3;
+    if ((more == 3 && first >> 3 != 30) || more >= size)
+        return 0;
+    *code = more ? first & (0x3f >> more) : first;
+    for (size_t k = 1; k <= more; k++) {
+        if ((unsigned char)bytes[k] >> 6 != 2)
+            return 0;
+        *code = *code << 6 | (bytes[k] & 0x3f);
+    }
+    bool none = *code < least[more] || *code >= TEXT_CODES || (*code >= 0xd800 && *code < 0xe000);
+    return none ? 0 : 1 + more;
+}
+
 /* Bytes of the character at text, 0 if it is a control character or not UTF-8. */
 static size_t character_length(const char *text) {
-    const unsigned char *byte = (const unsigned char *)text;
-    if (byte[0] < 0x80)
-        return byte[0] == '\t' || (byte[0] >= 0x20 && byte[0] != 0x7f);
-    if (byte[0] < 0xc2 || byte[0] > 0xf4)
-        return 0;
-    unsigned low = 0x80, high = 0xbf; /* of the second byte: no overlong forms, no surrogates */
-    if (byte[0] == 0xe0 || byte[0] == 0xc2) /* U+0080 to U+009F are control characters */
-        low = 0xa0;
-    else if (byte[0] == 0xed)
-        high = 0x9f;
-    else if (byte[0] == 0xf0)
-        low = 0x90;
-    else if (byte[0] == 0xf4)
-        high = 0x8f;
-    if (byte[1] < low || byte[1] > high)
-        return 0;
-    size_t length = byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : 4;
-    for (size_t i = 2; i < length; i++)
-        if (byte[i] < 0x80 || byte[i] > 0xbf)
-            return 0;
-    return length;
+    int code = 0;
+    size_t length = text_character(text, strnlen(text, 4), &code);
+    bool control = code < 0x20 ? code != '\t' : code >= 0x7f && code < 0xa0;
+    return control ? 0 : length;
 }
 
 const char *text_find_bad(const char *text) {

@@ -26,6 +26,10 @@ void text_append(char *note, const char *format, ...) __attribute__((format(prin
 /* Makes a sentence that may have been cut, or names a file, UTF-8, which JSON and HDF5 ask for:
  * bytes at its end that begin a letter are taken off, and others that are no UTF-8 become '?'. */
 void text_mend(char *text);
+/* Bytes of the character of UTF-8 that so many bytes begin with, and its code, below TEXT_CODES; 0:
+ * they begin with none. */
+enum { TEXT_CODES = 0x110000 };
+size_t text_character(const char *bytes, size_t size, int *code);
 /* The first byte of a control character other than a tab, or that is not UTF-8; NULL: none. */
 const char *text_find_bad(const char *text);
 /* Cuts a long text between characters; returns out. */

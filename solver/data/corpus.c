@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/data/corpus.h"
+#include "kernels/base/text.h"
 #include "kernels/draws/rng.h"
 #include "solver/data/data_file.h"
 
@@ -7,7 +8,7 @@
 
 enum {
     OWNER_WINDOWS = 3,  /* of PURPOSE_DATA, beside those of tokens.c */
-    CODES = 0x110000,   /* of characters, and one more than all bytes */
+    CODES = TEXT_CODES, /* one more than all bytes */
     BYTES_A_LETTER = 12 /* of the file, a letter, and where its window is drawn */
 };
 
@@ -51,32 +52,14 @@ static int read_bytes(struct letters *text, const struct corpus *corpus, struct 
     return CODE_OK;
 }
 
-/* The character at bytes[*at], behind which *at moves; -1: no UTF-8, and *at stays. */
-static int next_character(const char *bytes, size_t size, size_t *at) {
-    static const int least[] = {0, 0x80, 0x800, 0x10000};
-    unsigned char first = (unsigned char)bytes[*at];
-    int more = first < 0x80       ? 0
-               : first >> 5 == 6  ? 1
-               : first >> 4 == 14 ? 2
-               : first >> 3 == 30 ? 3
-                                  : -1;
-    if (more < 0 || (size_t)more >= size - *at)
-        return -1;
-    int code = more ? first & (0x3f >> more) : first;
-    for (int k = 1; k <= more; k++) {
-        unsigned char byte = (unsigned char)bytes[*at + (size_t)k];
-        if (byte >> 6 != 2)
-            return -1;
-        code = code << 6 | (byte & 0x3f);
-    }
-    if (code < least[more] || code >= CODES || (code >= 0xd800 && code < 0xe000))
-        return -1;
-    *at += 1 + (size_t)more;
-    return code;
-}
-
+/* The letter at bytes[*at], behind which *at moves; -1: no UTF-8, and *at stays. */
 static int next_letter(const struct corpus *corpus, const char *bytes, size_t size, size_t *at) {
-    return corpus->bytes ? (unsigned char)bytes[(*at)++] : next_character(bytes, size, at);
+    int code;
+    if (corpus->bytes)
+        return (unsigned char)bytes[(*at)++];
+    size_t length = text_character(bytes + *at, size - *at, &code);
+    *at += length;
+    return length ? code : -1;
 }
 
 static int split_letters(struct letters *text, const struct corpus *corpus, struct err *err) {
