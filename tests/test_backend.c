@@ -263,7 +263,7 @@ static void top_of(struct sample *x, struct sample *mask) {
     }
     for (size_t n = 0; n < LENGTH(Ks); n++) {
         size_t K = Ks[n] > sites ? sites : Ks[n];
-        ASK(backend->top(middle(x), K, middle(mask), &err));
+        backend->top(middle(x), K, middle(mask));
         const double *now = fetch(mask);
         for (size_t i = 0; i < x->values; i++)
             if (now[i] != (rank[i] < K))

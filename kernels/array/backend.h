@@ -140,7 +140,7 @@ struct backend {
     void (*tile_mean)(struct rows x, struct rows y);
     /* mask = 1 on the K largest sites of each row of x, else 0; 0 <= K <= sites; ties go to the
      * lower site. NaN is larger than all numbers. */
-    int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
+    void (*top)(struct rows x, size_t K, struct rows mask);
     /* y += entry_step(g, m, v), entry by entry; the rows are of one shape. v may have no array
      * where the form does not touch it. */
     void (*entries)(struct entry_rule rule, struct rows g, struct rows m, struct rows v,

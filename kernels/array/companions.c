@@ -98,12 +98,6 @@ static void multiply_matrix(double scale, struct rows W, struct rows x, struct r
     rows_follow(y);
 }
 
-static int top(struct rows x, size_t K, struct rows mask, struct err *err) {
-    for (int c = 0; c < copies_of(mask); c++)
-        TRY(inner_of(mask)->top(copy_of(x, c), K, copy_of(mask, c), err));
-    return CODE_OK;
-}
-
 #define ENTER(name, ...) table->name = companions_##name;
 void companions_init(struct companions *companions, const struct backend *inner) {
     struct backend *table = &companions->table;
@@ -115,5 +109,4 @@ void companions_init(struct companions *companions, const struct backend *inner)
     BACKEND_OPERATIONS(ENTER)
     table->is_live = NULL;
     table->times = multiply_matrix;
-    table->top = top;
 }

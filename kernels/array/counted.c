@@ -45,11 +45,10 @@ static void counted_dots(struct rows a, struct rows b, double *C) {
 }
 
 /* NaN is among the selected, so that the loss is none either and the run ends. */
-static int counted_top(struct rows x, size_t K, struct rows mask, struct err *err) {
+static void counted_top(struct rows x, size_t K, struct rows mask) {
     size_t sites = x.array->sites;
-    FREED(base_free) unsigned long *sorted = NULL;
-    TRY(base_alloc(&sorted, sites, sizeof *sorted, err));
-    for (int k = 0; k < x.count; k++) {
+    FREED(base_free) unsigned long *sorted = (void *)cpu_scratch(false, sites);
+    for (int k = 0; k < x.count && sorted; k++) {
         const double *in = cpu_at(x, k, 0);
         double *out = cpu_at(mask, k, 0);
         ptrdiff_t left = (ptrdiff_t)K; /* of those that are equal to the K-th largest */
@@ -62,7 +61,6 @@ static int counted_top(struct rows x, size_t K, struct rows mask, struct err *er
         for (size_t i = 0; i < sites; i++)
             out[i] = top_key(in[i]) > least || (top_key(in[i]) == least && left-- > 0);
     }
-    return CODE_OK;
 }
 
 const struct backend backend_counted = {

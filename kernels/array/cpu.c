@@ -62,7 +62,6 @@ const struct backend REAL_BACKEND = {.name = REAL_BYTES == 4 ? "cpu_single" : "c
                                      .resize = cpu_memory_resize,
                                      .release = cpu_memory_release,
                                      .is_live = cpu_is_live,
-                                     .top = cpu_top,
                                      .sync = cpu_memory_sync,
                                      .can_split = true,
                                      BACKEND_OPERATIONS(ENTER)};

@@ -123,4 +123,3 @@ void cpu_add_numbers(const double *x, size_t count, double *sum); /* sum += x */
 #define CPU_DECLARED(name, parameters, ...) void cpu_##name parameters;
 BACKEND_OPERATIONS(CPU_DECLARED)
 bool cpu_is_live(struct rows row);
-int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err);

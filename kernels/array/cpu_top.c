@@ -41,17 +41,11 @@ static size_t left_of(const size_t *ties, int k, int rows, int rank, int ranks, 
 /* For each row the search for its K-th largest number, ended: `above` numbers of this rank belong
  * to the K largest, and of the `left` ones, which are equal to low, some. keys: room for all of x
  * that is on this rank. */
-static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search *search,
-                      struct err *err) {
+static void search_all(struct rows x, size_t K, uint64_t *keys, uint64_t *ends, size_t *counts,
+                       struct top_search *search) {
     const struct array *a = x.array;
-    FREED(base_free) uint64_t *largest = NULL;
-    uint64_t *smallest;
-    FREED(base_free) size_t *here = NULL;
-    size_t *all, sites = 0, count = (size_t)x.count;
-    TRY(base_alloc(&largest, 2 * count, sizeof *largest, err));
-    TRY(base_alloc(&here, 2 * count, sizeof *here, err));
-    smallest = largest + count;
-    all = here + count;
+    uint64_t *largest = ends, *smallest = ends + x.count;
+    size_t *here = counts, *all = counts + x.count, sites = 0;
     for (int block = 0; block < cpu_blocks(a); block++)
         sites += (size_t)cpu_used(a, block);
     CPU_EACH(cpu_cells(x), k, x.count, all_blocks, 0, 1,
@@ -81,25 +75,27 @@ static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search
                 open = true;
             }
     }
-    return CODE_OK;
 }
 
-int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
-    size_t sites = x.array->sites;
-    if (x.array->split.blocks == 1 && sites <= FEW_ROWS_TOP && !x.array->split.over_ranks) {
+void cpu_top(struct rows x, size_t K, struct rows mask) {
+    size_t sites = x.array->sites, count = (size_t)x.count;
+    bool shared = x.array->split.over_ranks;
+    if (x.array->split.blocks == 1 && sites <= FEW_ROWS_TOP && !shared) {
         for (int k = 0; k < x.count; k++)
             few_rows_top(cpu_at(x, k, 0), (int)sites, K < sites ? (int)K : (int)sites,
                          cpu_at(mask, k, 0));
-        return CODE_OK;
+        return;
     }
-    int ranks = x.array->split.over_ranks ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
-    FREED(base_free) struct top_search *search = NULL;
-    FREED(base_free) size_t *ties = NULL; /* [ranks][rows], then how many numbers are larger */
-    FREED(base_free) uint64_t *keys = NULL;
-    TRY(base_alloc(&search, (size_t)x.count, sizeof *search, err));
-    TRY(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
-    TRY(base_alloc(&keys, cpu_cells(x), sizeof *keys, err));
-    TRY(search_all(x, K, keys, search, err));
+    int ranks = shared ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
+    size_t searches = count * sizeof(struct top_search) / sizeof(double);
+    FREED(base_free) struct top_search *search = (void *)cpu_scratch(shared, searches);
+    /* [ranks][rows], then how many numbers are larger */
+    FREED(base_free) size_t *ties = (void *)cpu_scratch(shared, (size_t)(ranks + 1) * count);
+    FREED(base_free) uint64_t *keys = (void *)cpu_scratch(shared, (size_t)cpu_cells(x) + 4 * count);
+    if (!search || !ties || !keys)
+        return;
+    uint64_t *ends = keys + cpu_cells(x);
+    search_all(x, K, keys, ends, (size_t *)(ends + 2 * count), search);
     for (int k = 0; k < x.count; k++) {
         ties[ranks * x.count + k] = search[k].above;
         ties[rank * x.count + k] = search[k].left;
@@ -108,5 +104,4 @@ int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
         dist_sum(ties, (ranks + 1) * x.count);
     CPU_EACH(cpu_cells(x), k, x.count, all_blocks, 0, 1,
              mark_largest(x, k, &search[k], left_of(ties, k, x.count, rank, ranks, K), mask));
-    return CODE_OK;
 }

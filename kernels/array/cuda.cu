@@ -147,7 +147,6 @@ static constexpr struct backend table(const char *name, const struct backend *ot
     backend.resize = cuda_resize;
     backend.release = cuda_release;
     BACKEND_OPERATIONS(ENTER)
-    backend.top = cuda<real>::top;
     backend.sync = cuda_sync;
     backend.distant = &far_away<real>;
     return backend;

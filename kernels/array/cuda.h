@@ -27,7 +27,6 @@ void cuda_numbers(double *out, const double *a, double power, double factor, con
 template <class real> struct cuda {
 #define CUDA_DECLARED(name, parameters, ...) static void name parameters;
     BACKEND_OPERATIONS(CUDA_DECLARED)
-    static int top(struct rows x, size_t K, struct rows mask, struct err *err);
     /* Those of struct distant. */
     static void low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
                          struct rows a, double *C, bool wanted);

@@ -130,14 +130,14 @@ static __global__ void k_compare(unsigned K, view<real> x, view<real> mask, size
     }
 }
 
-template <class real> int cuda<real>::top(struct rows x, size_t K, struct rows mask, struct err *) {
+template <class real> void cuda<real>::top(struct rows x, size_t K, struct rows mask) {
     size_t rows = (size_t)x.count, sites = x.array->sites;
     unsigned site_bits = BITS;
     void *memory;
     if (sites <= COMPARED) {
         launch("top", rows, sites, k_compare<real>, (unsigned)K, view_of<real>(x),
                view_of<real>(mask), rows, sites);
-        return CODE_OK;
+        return;
     }
     while ((sites - 1) >> site_bits)
         site_bits += BITS;
@@ -146,7 +146,7 @@ template <class real> int cuda<real>::top(struct rows x, size_t K, struct rows m
     size_t of_states = search.rounds * rows * sizeof(struct known),
            of_counts = search.rounds * rows * DIGITS * sizeof(unsigned);
     if (!rows || !device_ready() || !device_borrow(of_states + of_counts, &memory, "top"))
-        return CODE_OK; /* sync() tells */
+        return; /* sync() tells */
     struct known *states = (struct known *)memory;
     unsigned *counts = (unsigned *)((char *)memory + of_states);
     device_good(cudaMemsetAsync(counts, 0, of_counts, device_stream()), "top");
@@ -156,7 +156,6 @@ template <class real> int cuda<real>::top(struct rows x, size_t K, struct rows m
     launch("top", rows, sites, k_mark<real>, search, (const struct known *)states,
            (const unsigned *)counts, view_of<real>(x), view_of<real>(mask), rows, sites);
     device_give_back(memory);
-    return CODE_OK;
 }
 
 template struct cuda<double>;

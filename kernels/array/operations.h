@@ -44,4 +44,6 @@
     OP(entries,                                                                                    \
        (struct entry_rule rule, struct rows g, struct rows m, struct rows v, struct rows y),       \
        (rule, IN(g), IN(m), IN(v), IN(y)), y, y, ENTRIES, 10 * cells_of(y),                        \
-       (v.array ? 7 : 5) * bytes_of(y))
+       (v.array ? 7 : 5) * bytes_of(y))                                                            \
+    OP(top, (struct rows x, size_t K, struct rows mask), (IN(x), K, IN(mask)), x, mask, TOP,       \
+       cells_of(x), bytes_of(x) + bytes_of(mask))

@@ -114,13 +114,6 @@ static double bytes_of(struct rows rows) {
     }
 BACKEND_OPERATIONS(HAND_ON)
 
-static int profile_top(struct rows x, size_t K, struct rows mask, struct err *err) {
-    double start = base_cpu_seconds();
-    int code = inner_of(x)->top(x, K, mask, err);
-    count_operation(TOP, start, cells_of(x), bytes_of(x) + bytes_of(mask));
-    return code;
-}
-
 static int profile_sync(struct err *err) {
     int code = failure.code ? failure.code : any_inner()->sync(err);
     if (failure.code)
@@ -141,7 +134,6 @@ const struct backend *profile_backend(const struct backend *backend) {
         inner[single] = inner[single] ? inner[single] : backend;
         *table = *backend;
         BACKEND_OPERATIONS(ENTER)
-        table->top = profile_top;
         table->sync = profile_sync;
     }
     return table;

@@ -74,10 +74,6 @@ static int shadow_resize(struct array *array, int capacity, struct err *err) {
     }
 BACKEND_OPERATIONS(HAND_ON)
 
-static int shadow_top(struct rows x, size_t K, struct rows mask, struct err *err) {
-    return REAL_BACKEND.top(IN(x), K, IN(mask), err);
-}
-
 #define ENTER(name, ...) .name = shadow_##name,
 const struct backend REAL_SHADOW = {.name = REAL_BYTES == 4 ? "shadow_single" : "shadow",
                                     .bytes = sizeof(real),
@@ -86,7 +82,6 @@ const struct backend REAL_SHADOW = {.name = REAL_BYTES == 4 ? "shadow_single" : 
                                     .alloc = shadow_alloc,
                                     .resize = shadow_resize,
                                     .release = shadow_release,
-                                    .top = shadow_top,
                                     .sync = cpu_memory_sync,
                                     .can_split = true,
                                     .poisons = true,

@@ -185,8 +185,7 @@ static bool mask_acts(const struct program *p, int mask) {
 }
 
 static void top_forward(struct net *net, struct node *v) {
-    remember_failure(net, ops(v->value)->top(argument(net, v, 0)->value, v->constant.top, v->value,
-                                             &net->program->err));
+    ops(v->value)->top(argument(net, v, 0)->value, v->constant.top, v->value);
 }
 
 static int ones_prepare(struct net *net, struct node *v, struct err *err) {

@@ -76,8 +76,8 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
 }
 
 /* Loads and flips of masks m; `scratch` has as many rows. */
-static int measure_loads(struct balance *s, const struct net *net, struct rows m,
-                         struct rows scratch, struct err *err) {
+static void measure_loads(struct balance *s, const struct net *net, struct rows m,
+                          struct rows scratch) {
     const struct backend *backend = m.array->backend;
     double shift = -s->rho, largest, *changed = s->less, sum = 0,
            parts = (double)m.array->sites / averaged_sites(m);
@@ -85,7 +85,7 @@ static int measure_loads(struct balance *s, const struct net *net, struct rows m
     rows_scale(1.0 / m.count, s->load);
     if (s->loads)
         backend->get(s->load, s->loads);
-    TRY(backend->top(s->load, 1, s->largest, err));
+    backend->top(s->load, 1, s->largest);
     backend->averages(s->load, s->largest, &largest);
     *s->most = largest * averaged_sites(m) / s->rho;
     backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
@@ -98,51 +98,49 @@ static int measure_loads(struct balance *s, const struct net *net, struct rows m
         sum += changed[mu] / parts;
     *s->flips = net->batch.started ? sum / m.count / (2 * s->rho) : 0;
     rows_copy(m, s->last);
-    return CODE_OK;
 }
 
 static void watch_forward(struct net *net, struct node *v) {
     struct rows m = argument(net, v, 0)->value;
-    remember_failure(net, measure_loads(v->constant.context, net, m, v->value, &net->program->err));
+    measure_loads(v->constant.context, net, m, v->value);
     rows_copy(m, v->value);
 }
 
 /* The K-th largest score + b is what K of them have beside K - 1; and the variance of b. */
-static int measure_biases(struct balance *s, struct rows m, struct err *err) {
+static void measure_biases(struct balance *s, struct rows m) {
     const struct backend *backend = m.array->backend;
     double *qstar = s->qstar, *less = s->less, mean;
-    TRY(backend->top(s->q, s->K - 1, m, err));
+    backend->top(s->q, s->K - 1, m);
     backend->averages(s->q, m, less);
-    TRY(backend->top(s->q, s->K, m, err));
+    backend->top(s->q, s->K, m);
     backend->averages(s->q, m, qstar);
     for (int mu = 0; mu < m.count; mu++)
         qstar[mu] = (qstar[mu] - less[mu]) * (double)m.array->sites;
     backend->averages(s->b, s->b, s->b2);
     backend->averages(s->b, (struct rows){0}, &mean);
     *s->b2 -= mean * mean;
-    return CODE_OK;
 }
 
 /* A declared net is asked which numbers are selected at the start (ties.c), and has no memory for
  * biases, which are 0 then, nor for what is measured. */
-static int select_largest(struct balance *s, const struct net *net, struct rows c, struct rows m,
-                          struct err *err) {
-    const struct backend *backend = m.array->backend;
-    if (net->setup.declare_only)
-        return backend->top(c, s->K, m, err);
-    if (!s->b.array) {
-        TRY(backend->top(c, s->K, m, err));
-        return measure_loads(s, net, m, s->q, err);
-    }
-    rows_copy(c, s->q);
-    backend->combine(s->q, 1, net->output.ones, s->b);
-    TRY(s->qstar ? measure_biases(s, m, err) : backend->top(s->q, s->K, m, err));
-    return measure_loads(s, net, m, s->q, err);
-}
-
+/* A declared net is asked which numbers are selected at the start (ties.c), and has no memory for
+ * biases, which are 0 then, nor for what is measured. */
 static void select_forward(struct net *net, struct node *v) {
-    remember_failure(net, select_largest(v->constant.context, net, argument(net, v, 0)->value,
-                                         v->value, &net->program->err));
+    struct balance *s = v->constant.context;
+    struct rows c = argument(net, v, 0)->value, m = v->value;
+    const struct backend *backend = m.array->backend;
+    if (net->setup.declare_only || !s->b.array) {
+        backend->top(c, s->K, m);
+    } else {
+        rows_copy(c, s->q);
+        backend->combine(s->q, 1, net->output.ones, s->b);
+        if (s->qstar)
+            measure_biases(s, m);
+        else
+            backend->top(s->q, s->K, m);
+    }
+    if (!net->setup.declare_only)
+        measure_loads(s, net, m, s->q);
 }
 
 /* Loads settle at rho. */

@@ -20,7 +20,7 @@ static int ask(const struct measuring *m, struct err *err) {
     memset(m->room + WHOLE * phi.count, 0, (size_t)phi.count * sizeof *m->room);
     for (int k = FIRST; k < NUMBERS; k++)
         if (most[k]) {
-            TRY(backend->top(phi, most[k], mask, err));
+            backend->top(phi, most[k], mask);
             backend->averages(phi, mask, m->room + k * phi.count);
         }
     return CODE_OK;
