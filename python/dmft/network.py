@@ -23,6 +23,7 @@ import re
 import shutil
 import sys
 import tempfile
+from functools import partialmethod
 
 import numpy as np
 
@@ -60,35 +61,11 @@ class Value:
         words = [self._text, self._network._lua(other)]
         return self._network._value(f" {sign} ".join(words[::-1] if swapped else words))
 
-    def __add__(self, other):
-        return self._with("+", other)
-
-    def __sub__(self, other):
-        return self._with("-", other)
-
-    def __mul__(self, other):
-        return self._with("*", other)
-
-    def __truediv__(self, other):
-        return self._with("/", other)
-
-    def __pow__(self, other):
-        return self._with("^", other)
-
-    def __radd__(self, other):
-        return self._with("+", other, True)
-
-    def __rsub__(self, other):
-        return self._with("-", other, True)
-
-    def __rmul__(self, other):
-        return self._with("*", other, True)
-
-    def __rtruediv__(self, other):
-        return self._with("/", other, True)
-
-    def __rpow__(self, other):
-        return self._with("^", other, True)
+    __add__, __radd__ = partialmethod(_with, "+"), partialmethod(_with, "+", swapped=True)
+    __sub__, __rsub__ = partialmethod(_with, "-"), partialmethod(_with, "-", swapped=True)
+    __mul__, __rmul__ = partialmethod(_with, "*"), partialmethod(_with, "*", swapped=True)
+    __truediv__, __rtruediv__ = partialmethod(_with, "/"), partialmethod(_with, "/", swapped=True)
+    __pow__, __rpow__ = partialmethod(_with, "^"), partialmethod(_with, "^", swapped=True)
 
     def __neg__(self):
         return self._network._value(f"-{self._text}")

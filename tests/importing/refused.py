@@ -228,7 +228,7 @@ def infinite(module, h):
 
 # {function: (what its sentence says, what it says to do)}
 NUMBERS_IN = {
-    fails: ("cannot be run on the example", "give inputs of the shape"),
+    fails: ("run on the example, ends with", "give inputs of the shape"),
     leaves: ("leave PyTorch", "write it with operations of torch"),
     writes: ("writes into its parameter second.weight", "do it in build"),
     custom: ("a torch.autograd.Function (", "take it out of the forward pass"),

@@ -415,14 +415,15 @@ def test_a_module_that_returns_its_loss_is_read_up_to_it():
 @pytest.mark.parametrize("build, more, words", [
     (modules.Perceptron, {"widths": (32, 16)}, "the larger one last"),
     (modules.Perceptron, {"widths": 16}, "widths"),
+    (modules.Perceptron, {"widths": (64, 10 ** 7)}, "at most 65536"),
     (modules.Perceptron, {"ignore": ["none.such"]}, "no parameter none.such"),
     (modules.Perceptron, {"example": [1.0]}, "must be a tensor"),
     (modules.Perceptron, {"example": torch.zeros(3)}, "must be a tensor"),
-    (modules.Perceptron, {"example": torch.zeros(4, 3)}, "cannot be run on the example"),
+    (modules.Perceptron, {"example": torch.zeros(4, 3)}, "run on the example, ends with"),
     (lambda N: nn.Identity(), {}, "no parameters"),
     (lambda N: 3, {}, "no torch.nn.Module"),
     (nn.Tanh(), {}, "build is a Tanh; it must be a function"),
-    (lambda N: 1 / 0, {}, "build(16) failed: ZeroDivisionError"),
+    (lambda N: 1 / 0, {}, "build(16) ends with ZeroDivisionError"),
     (lambda N: nn.Sequential(*[nn.Linear(modules.NUMBERS, modules.NUMBERS)
                                for _ in range(N // 16)]), {}, "larger one"),
     (lambda N: nn.Linear(modules.NUMBERS, 1, device="meta"), {}, "is on meta"),

@@ -239,7 +239,7 @@ REFUSED = {
              "choose by topk"),
     "table": (lambda m, x: x + (torch.arange(T)[:, None] * 1e-10 ** torch.arange(
         x.shape[-1])).sin(), "let a table that is added be trained"),
-    "breaks": (lambda m, x: m.q(x.mT), "cannot be run on the example: RuntimeError"),
+    "breaks": (lambda m, x: m.q(x.mT), "run on the example, ends with RuntimeError"),
     "sink": (lambda m, x: torch.cat([logits(m, x), m.by.expand(len(x), T, 1)], -1).softmax(
         -1)[..., :-1] @ x, "gpt-oss.* leave the sink out"),
     "softmax1": (lambda m, x: logits(m, x).exp() / (1 + logits(m, x).exp().sum(-1, True)) @ x,

@@ -12,9 +12,8 @@ import math
 
 import torch
 
-from dmft.errors import InputError
 from dmft.torch.several import Several, call_for_optimizer, several
-from dmft.torch.strangers import said_of
+from dmft.torch.strangers import called
 
 ALIKE = 0.1   # of a ratio of steps that should be one, or two
 EXACT = 1e-3  # of the share that decay takes
@@ -70,16 +69,11 @@ def _step(model, optimizer, size: float, decays: bool) -> dict[str, tuple]:
         if "weight_decay" in group:
             group["weight_decay"] = 0
     names = " ".join(type(one).__name__ for one in made.optimizers)
-    try:
-        for _ in range(max(WARM_UP.get(name, 0) for name in names.split()) + 1):
-            before = {name: V.detach().clone() for name, V in model.named_parameters()}
-            _gradients(model, size)
-            made.step()
-    except Exception as error:
-        raise InputError(f"optimizer: how far {names} moves parameters cannot be told, since a "
-                         "step of gradients of given size ends with "
-                         + said_of(error, "take one whose step() needs gradients alone")
-                         ) from error
+    for _ in range(max(WARM_UP.get(name, 0) for name in names.split()) + 1):
+        before = {name: V.detach().clone() for name, V in model.named_parameters()}
+        _gradients(model, size)
+        called(f"optimizer: how far {names} moves parameters cannot be told, since a step of "
+               "gradients of given size", "take one whose step() needs gradients alone", made.step)
     return {name: (before[name], V.detach()) for name, V in model.named_parameters()}
 
 

@@ -11,9 +11,10 @@ from dmft.torch.importing.experts import lists_of, stacked
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.record import InDouble, doubles
 from dmft.torch.plan_sizes import pattern_of
-from dmft.torch.strangers import as_module, place_of, refuse_no_function, said_of
+from dmft.torch.strangers import as_module, called, place_of, refuse_no_function
 
 MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
+WIDEST = 2 ** 16                        # the largest size, for each input of the example in memory
 FILLS = {torch.Tensor.uniform_, torch.Tensor.normal_, init.uniform_, init.normal_,
          init.kaiming_uniform_}
 
@@ -47,9 +48,9 @@ class Builds:
         for name, values in self.sizes.items():
             if not isinstance(values, (list, tuple)) or len(values) != 2 \
                     or not all(isinstance(one, int) for one in values) \
-                    or not 0 < values[0] < values[1]:
+                    or not 0 < values[0] < values[1] <= WIDEST:
                 raise InputError(f"widths of {name}: {values}; must be two whole numbers, the "
-                                 "larger one last")
+                                 f"larger one last, at most {WIDEST}")
         self.widths = tuple(next(iter(self.sizes.values())))
         self._counted: list[tuple] = []     # sizes of modules that are known to be small
 
@@ -74,17 +75,11 @@ class Builds:
         or as build makes it."""
         N = ", ".join(map(str, sizes))
         self._count(sizes, N)
-        try:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                with InDouble() as asked, doubles():
-                    module = self.build(*sizes)
-                self.halves += asked.halves
-        except InputError:
-            raise
-        except Exception as error:      # of a stranger's code
-            why = said_of(error, "give other widths=")
-            raise InputError(f"build({N}) failed: {why}") from error
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            with InDouble() as asked, doubles():
+                module = called(f"build({N})", "give other widths=", self.build, *sizes)
+            self.halves += asked.halves
         _refuse_lazy(as_module(module, N))
         module = module.double().train()
         if not as_read:

@@ -11,7 +11,7 @@ from dmft.errors import InputError
 from dmft.torch.importing.merging import merged
 from dmft.torch.importing.record import InDouble, call, run, tensors
 from dmft.torch.operations import Evaluation
-from dmft.torch.strangers import said_of
+from dmft.torch.strangers import called
 
 
 def fresh(example: torch.Tensor, seed: int) -> torch.Tensor:
@@ -80,15 +80,9 @@ def differences(module, net, mine, x=None, more=()) -> dict[str, float]:
 
 
 def _call(module, x, *given):
-    try:
-        return call(module, x, *given)
-    except InputError:
-        raise
-    except Exception as error:          # of a stranger's code
-        raise InputError("the module runs on the example and not on inputs that it is compared "
-                         f"on, {list(x.shape)} of either sign or other tokens: "
-                         + said_of(error, "let it take any number of them, of any values")
-                         ) from error
+    return called("the module runs on the example and, on inputs that it is compared on, "
+                  f"{list(x.shape)} of either sign or other tokens,", "let it take any number of "
+                  "them, of any values", call, module, x, *given)
 
 
 def in_evaluation(builds, mine) -> float:

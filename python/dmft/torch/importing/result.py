@@ -36,7 +36,7 @@ from dmft.torch.importing.merging import all_rows, merged
 from dmft.torch.importing.writing import Writer
 from dmft.torch.network import Network
 from dmft.torch.plan_sizes import listed
-from dmft.torch.strangers import place_of, said_of
+from dmft.torch.strangers import TAKES, called, place_of
 
 def example_of(example) -> torch.Tensor:
     """What import_module is given, in double precision; what is no input is refused."""
@@ -102,15 +102,9 @@ class Imported:
     # --- reading ---------------------------------------------------------------------------------
 
     def _records(self) -> list:
-        records = []
-        for N, module in zip(self._builds.widths, self._modules):
-            try:
-                records.append(merged(run(module, self._example, self.output)))
-            except InputError:
-                raise
-            except Exception as error:  # of a stranger's code
-                raise InputError(f"the module of width {N} cannot be run on the example: "
-                                 + said_of(error)) from error
+        records = [called(f"the module of width {N}, run on the example,", TAKES, lambda module:
+                          merged(run(module, self._example, self.output)), module)
+                   for N, module in zip(self._builds.widths, self._modules)]
         self.means = records[0].means
         self.lines = Lines(records[0])
         self.halves = [*self._builds.halves, *records[0].halves]
