@@ -3,7 +3,9 @@
  * failures and signals end all ranks. The programs built for MPI lie beside this one. */
 #define _GNU_SOURCE
 
+#include "kernels/array/dist.h"
 #include "models/language/program.h"
+#include "solver/command.h"
 #include "tests/support/cli.h"
 
 #include <limits.h>
@@ -101,46 +103,75 @@ static void plain(const char *output) {
         fail_msg("without MPI: %s", result.err);
 }
 
-/* What `least` to 3 ranks of a program make of an ini, beside what the program makes of it that was
- * built without MPI. */
-static void same_for_ranks(const char *program, const char *ini, int least, const char *what) {
-    static const char *const names[] = {"one", "two", "three"};
+/* What `least` to 3 ranks make of inis, each in a line of its own, beside what the program makes of
+ * them that was built without MPI. One job solves all of them (main): to start one takes longer
+ * than a run. */
+static void same_for_ranks(const char *inis, int least) {
     char arguments[4 * PATH_MAX];
-    snprintf(arguments, sizeof arguments, "%s/%s --quiet --force -o plain.h5 %s", built, program,
-             ini);
+    snprintf(arguments, sizeof arguments,
+             "for i in %s; do %s/dmft-solve --quiet --force -o $i.0 $i || exit 1; done", inis,
+             built);
     if (system(arguments))
-        fail_msg("without MPI: %s", arguments);
+        fail_msg("without MPI: %s", inis);
     for (int n = least; n <= 3; n++) {
-        char name[32];
-        snprintf(name, sizeof name, "%s.h5", names[n - 1]);
-        snprintf(arguments, sizeof arguments, "-o %s %s", name, ini);
-        must(n, program, arguments);
-        cli_same_files("plain.h5", name, what, 11);
+        must(n, "test_mpi", inis);
+        for (const char *ini = inis; *ini; ini += strspn(ini, " ")) {
+            char first[NAME_MAX], second[NAME_MAX];
+            int length = (int)strcspn(ini, " ");
+            snprintf(first, sizeof first, "%.*s.0", length, ini);
+            snprintf(second, sizeof second, "%.*s.%d", length, ini, n);
+            cli_same_files(first, second, second, 11);
+            ini += length;
+        }
     }
+}
+
+/* One rank of such a job: solves these inis, each into FILE.RANKS. */
+static int solve_all(int argc, char **argv) {
+    struct err err = {0};
+    int code = CODE_OK;
+    const volatile sig_atomic_t *stop = command_signals();
+    command_start(&argc, &argv);
+    for (int i = 3; i < argc && !code; i++) { /* behind --quiet and --force */
+        FREED(run_free) struct run run = {.stop = stop};
+        char output[NAME_MAX];
+        snprintf(output, sizeof output, "%s.%d", argv[i], dist_ranks());
+        code = run_configure(&run, argv[i], 0, NULL, &err) || run_open(&run, output, true, &err) ||
+                       run_march(&run, &err) || run_finish(&run, true, &err)
+                   ? err.code
+                   : CODE_OK;
+    }
+    return command_end("test_mpi", code, &err);
 }
 
 CLEAN_TEST(ranks_write_the_same) {
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        cli_print("case.ini", cases[i].ini);
-        same_for_ranks("dmft-solve", "case.ini", i ? 2 + (int)i % 2 : 1, cases[i].what);
+    char inis[32 * COUNT(cases)] = "";
+    for (size_t i = 0, end = 0; i < COUNT(cases); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "case_%zu.ini", i);
+        cli_print(name, cases[i].ini);
+        end += (size_t)snprintf(inis + end, sizeof inis - end, "%s ", name);
     }
+    same_for_ranks(inis, 1);
 }
 
 CLEAN_TEST(every_network) {
+    char inis[1024] = "";
+    size_t end = 0;
     for (const struct model *const *model = model_list; *model; model++) {
-        char run[2 * PATH_MAX];
+        char name[64], ini[2 * PATH_MAX];
         const char *keys = (*model)->solver_keys ? (*model)->solver_keys : "";
-        snprintf(run, sizeof run,
-                 "%s/data/%s.ini --data.inputs=3 --training.steps=4 --solver.threads=1 "
-                 "--solver.replicates=1 --solver.sites=1100 --reference.widths= %s %s",
-                 top, (*model)->name,
-                 strstr(keys, "expert_sites") &&
-                         strcmp((*model)->name, "residual") /* its experts */
-                     ? "--solver.expert_sites=64"
-                     : "",
-                 strstr(keys, "unit_sites") ? "--solver.unit_sites=64" : "");
-        same_for_ranks("dmft-solve", run, 3, (*model)->name);
+        bool experts = strstr(keys, "expert_sites") && strcmp((*model)->name, "residual");
+        snprintf(ini, sizeof ini,
+                 "include = %s/data/%s.ini\n[data]\ninputs = 3\n[training]\nsteps = 4\n[solver]\n"
+                 "threads = 1\nreplicates = 1\nsites = 1100\n%s%s[reference]\nwidths =\n",
+                 top, (*model)->name, experts ? "expert_sites = 64\n" : "",
+                 strstr(keys, "unit_sites") ? "unit_sites = 64\n" : "");
+        snprintf(name, sizeof name, "%s.ini", (*model)->name);
+        cli_print(name, ini);
+        end += (size_t)snprintf(inis + end, sizeof inis - end, "%s ", name);
     }
+    same_for_ranks(inis, 3);
 }
 
 static const char both[] = BEGIN("regime2") "parameterization = mup mssp\n[training]\nsteps = 3\n"
@@ -148,8 +179,14 @@ static const char both[] = BEGIN("regime2") "parameterization = mup mssp\n[train
                                             "[reference]\nwidths = 16 32 64\nseeds = 2\n";
 
 CLEAN_TEST(comparisons_are_the_same) {
+    char command[2 * PATH_MAX];
     cli_print("case.ini", both);
-    same_for_ranks("dmft-compare", "case.ini", 1, "dmft-compare");
+    snprintf(command, sizeof command, "%s/dmft-compare --quiet -o plain.h5 case.ini", built);
+    assert_int_equal(system(command), 0);
+    for (int n = 1; n <= 3; n++) {
+        must(n, "dmft-compare", "-o out.h5 case.ini");
+        cli_same_files("plain.h5", "out.h5", "dmft-compare", 11);
+    }
 }
 
 /* Kept by two ranks, by the program built without MPI, by three: each goes on from the one before;
@@ -289,6 +326,8 @@ AROUND_TESTS(open_all, cli_close)
 
 int main(int argc, char **argv) {
     const char *without = getenv("DMFT_SOLVE");
+    if (argc > 1)
+        return solve_all(argc, argv);
     if (argc < 1 || !realpath(argv[0], folder) || !realpath(".", top) ||
         !realpath(without ? without : "./dmft-solve", built))
         return 1;
