@@ -1,5 +1,5 @@
 """The scripts of studies/findings: each reads a small sweep of its ini, judges, and writes a
-table."""
+table; a few of them or, with LONG=1, all."""
 import csv
 import glob
 import importlib.util
@@ -100,6 +100,12 @@ SMALL = {
                   "data.dimension": 4, "training.loss": "mse", "training.batch": 2,
                   "training.steps": 4, "reference.seeds": 2, "reference.widths": [16, 32]}, {}),
 }
+LONG = bool(os.environ.get("LONG"))
+# Sweeps of networks and of limits, of letters, of pairs of keys; and pictures of means, samples,
+# optima and a map.
+SHORT = ("delay", "depth_pass", "sparse_limit", "balance_gradients", "muon_rates", "text_rates",
+         "text_decay")
+DRAWN_SHORT = ("collapse", "depth_pass", "sparse_limit", "text_shapes", "shapes")
 
 
 @pytest.fixture
@@ -174,7 +180,7 @@ def inis(swept):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", SMALL if LONG else SHORT)
 def test_a_script_reads_its_sweep(name, tmp_path, capsys, sketched):
     sections = sections_of(name, *SMALL[name])
     ini = tmp_path / "small.ini"
@@ -361,12 +367,11 @@ def test_every_script_has_its_ini_and_its_table():
         assert any(name in text for text in pages), f"no page of findings says anything of {name}"
 
 
-@pytest.mark.parametrize("name", (
+@pytest.mark.parametrize("name", DRAWN_SHORT if not LONG else (
     "balance_gradients", "balance_rates", "collapse", "delay", "depth_pass", "depth_paths",
-    "depth_rates", "freezing", "image_rates",
-    "lazy_rich_experts", "lazy_rich_gates", "lazy_rich_softmax", "shapes", "sharpness_rates",
-    "softmax_limit", "sparse_experts", "sparse_limit", "sparse_rates", "text_rates", "text_shapes",
-    "transformer_limit"))
+    "depth_rates", "freezing", "image_rates", "lazy_rich_experts", "lazy_rich_gates",
+    "lazy_rich_softmax", "shapes", "sharpness_rates", "softmax_limit", "sparse_experts",
+    "sparse_limit", "sparse_rates", "text_rates", "text_shapes", "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch, sketched):
     path = str(tmp_path / "out.png")
     monkeypatch.setattr(sys, "argv", [name, "--picture", os.path.join(FOLDER, name + ".csv"), path])

@@ -123,7 +123,7 @@ LONG := models resume reference reference3 residual_reference transformer_refere
 check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done
-	LONG=1 PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh -k 'every_study or without_a_term or no_term'
+	LONG=1 PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh -k 'every_study or without_a_term or no_term or a_script_reads or pictures_are_made'
 	$(MAKE) SAN=1 test
 
 # Everything that is random, for TIME seconds, with a fresh seed (or SEED=number).
@@ -211,9 +211,9 @@ mutants:
 coverage-check: all
 	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
 
-# The tables of docs/tutorial.md that make test has no time for: half a minute.
+# What docs/tutorial.md, questions.md and first_hour.md print that make test has no time for: a minute.
 tables-check: all
-	TABLES=1 NEED='h5py, numpy, pytest' PYTHON=$(PYTHON) python/with -m pytest -q -p no:cacheprovider tests/test_tutorial.py
+	TABLES=1 NEED='h5py, numpy, pytest' PYTHON=$(PYTHON) python/with -m pytest -q -p no:cacheprovider $(patsubst %,tests/test_%.py,tutorial questions first_hour)
 
 # How the bias of the limit goes with its sites (some minutes).
 bias: $(BUILD)/bias
