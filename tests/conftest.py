@@ -44,9 +44,10 @@ command.load = select.load = sweeps.load = read_once
 
 @pytest.fixture
 def coarse(monkeypatch):
-    """Pictures of which only that they are drawn is judged: without the small ticks of logarithmic
-    axes, and with titles at a fixed place, which take most of the rest of the time."""
-    monkeypatch.setattr(Axis, "get_minorticklocs", lambda _: [])
+    """Pictures of which only that they are drawn is judged: without ticks, and with titles at a
+    fixed place, which take most of the rest of the time."""
+    for ticks in ("get_majorticklocs", "get_minorticklocs"):
+        monkeypatch.setattr(Axis, ticks, lambda _: [])
     monkeypatch.setitem(rcParams, "axes.titley", 1.0)
 
 

@@ -332,7 +332,7 @@ def test_resume_after_an_interrupt(tmp_path):
     child.send_signal(signal.SIGINT)
     partial = child.communicate(timeout=300)[0].strip()
     assert partial == out + ".partial" and not os.path.exists(out)
-    result = dmft.resume(partial, progress=False)
+    result = dmft.resume(partial, progress=False, **{"output.checkpoint": 60})
     assert result.complete and result.path == out and not os.path.exists(partial)
     bare = dmft.solve(DENSE, output=str(tmp_path / "bare.h5"), progress=False, **SMALL)
     with pytest.raises(dmft.InputError, match="checkpoint"):
