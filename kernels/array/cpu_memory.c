@@ -103,7 +103,6 @@ void cpu_add_numbers(const double *x, size_t count, double *sum) {
         sum[i] += x[i];
 }
 
-/* The sums of all parts, [parts][size], complete; the first is the total of all, in order. */
 void cpu_total(const struct array *a, double *sums, size_t size) {
     collect_parts(a, sums, size);
     for (int part = 1; part < a->split.parts; part++)

@@ -10,9 +10,7 @@
  *
  *     A(t,s) = fr^2 <x'_t - x_t, probe_s>/epsilon    B(t,s) = fg^2 <y''_t - y_t, probe_s>/epsilon
  *
- * Probes are Walsh functions of the site, distinct for each row of each field of a population. Half
- * of the sites are shifted up, half down: a central difference, with a bias of order epsilon^2,
- * that sees the jump of a mask or of a derivative when epsilon is not too small.
+ * Probes and epsilon are as in field.h.
  *
  * The map itself combines its bases, which know sites only as they are. What a site that has been
  * shifted gets instead of that is added here: memory terms with the A and B that are measured at

@@ -1,10 +1,7 @@
-/* A backend that remembers population averages and can give them back.
- *
- * In the mean-field picture outputs, errors, gates of few experts and normalisations are averages
- * over infinitely many sites: shifting the fields of single sites does not move them. A network
- * takes every such average through `averages` and `dots`; all other ops act site by site. So a
- * second pass over the same program that finds the averages of the first one sees only the response
- * of the sites.
+/* A backend that remembers population averages and can give them back, since a shift of the field
+ * of a single site does not move them (companions.h). A network takes every such average through
+ * `averages` and `dots`; all other ops act site by site. So a second pass over the same program
+ * that finds the averages of the first one sees only the response of the sites.
  *
  * To use it: make all arrays of the network with `table`; tape_start(RECORD), first pass;
  * tape_start(REPLAY), second pass, with the same calls of `averages` and `dots` in the same

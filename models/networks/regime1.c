@@ -5,9 +5,8 @@
  *     h_1,i = W_1,i x1                          h_l,i = W_l,i sigma(h_l-1,i)    l = 2..E
  *     h_top = sum_i p_i o(h_E,i)                f = <w, h_top>/gamma0           top, shared
  *
- * E = expert_layers; o is sigma or the identity. Top-K: the mask of the K = rho M largest logits is
- * a constant in the backward pass. In the limit psi(0) = b. Written in muP; parameterization.c has
- * what the others have beside it. */
+ * E = expert_layers; o is sigma or the identity; block.h has the router. Written in muP;
+ * parameterization.c has what the others have beside it. */
 #include "models/parts/block.h"
 
 static const struct param_row regime1_rows[] = {

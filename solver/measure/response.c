@@ -38,7 +38,6 @@ static bool response_exists(const struct net *net, const struct map *map, bool f
            (rows == net->setup.data.P || rows == net->batch.rows);
 }
 
-/* NULL, or why no responses of this limit can be measured. */
 static const char *response_obstacle(const struct config *config, const struct net *net) {
     const char *of_training = config_no_responses(&config->training);
     return of_training ? of_training : net_no_responses(net);

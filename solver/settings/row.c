@@ -1,5 +1,4 @@
-/* A declared key: what it allows, and its value from its text. Each parser appends a sentence to
- * note and returns false if it refuses. */
+/* Each parser appends a sentence to note and returns false if it refuses. */
 #include "solver/settings/row.h"
 
 #include <errno.h>
