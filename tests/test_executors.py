@@ -99,7 +99,7 @@ class Nodes(concurrent.futures.Executor):
 
 def test_a_node_that_dies_costs_what_it_had_under_way(plain, tmp_path):
     with pytest.raises(dmft.SystemFailure, match="1 of 8 runs did not come to their end, .*first "
-                       "at training.eta0 = 0.2, N = 8: CalledProcessError.*the same command goes "
+                       "at training.eta0 = 0.2, N = 8: CalledProcessError.*the same call goes "
                        "on from here") as error:
         by(Nodes(dead=[2]), tmp_path)
     folder = error.value.partial

@@ -318,24 +318,6 @@ static void test_continued_into_divergence(void **state) {
     assert_int_equal(cli_complete("out.h5.partial"), 0);
 }
 
-/* Of bytes and name. */
-static void test_sums(void **state) {
-    (void)state;
-    struct err told;
-    cli_print("a.new", "bytes");
-    ASK(partial_sum("a.new", "a.h5", "a.sum", err));
-    assert_int_equal(rename("a.new", "a.h5"), 0);
-    assert_int_equal(partial_verify("a.h5", "a.sum", &told), CODE_OK);
-    assert_int_equal(partial_verify("a.h5", "b.sum", &told), CODE_INPUT);
-    assert_non_null(strstr(told.text, "its sum in b.sum is missing"));
-    assert_int_equal(partial_verify("b.h5", "a.sum", &told), CODE_SYSTEM);
-    cli_print("b.h5", "bytes");
-    assert_int_equal(partial_verify("b.h5", "a.sum", &told), CODE_INPUT);
-    cli_print("a.h5", "bites");
-    assert_int_equal(partial_verify("a.h5", "a.sum", &told), CODE_INPUT);
-    assert_non_null(strstr(told.text, "a.h5: is not the file that was written under this name"));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_records_of_failed_runs),
@@ -347,7 +329,6 @@ int main(void) {
         cmocka_unit_test_setup(test_disk_full, cli_clean),
         cmocka_unit_test_setup(test_many_rows, cli_clean),
         cmocka_unit_test_setup(test_memory_of_clipping, cli_clean),
-        cmocka_unit_test_setup(test_sums, cli_clean),
         cmocka_unit_test_setup(test_numerical_failures, cli_clean),
         cmocka_unit_test_setup(test_continued_into_divergence, cli_clean),
     };

@@ -156,7 +156,6 @@ static void release_file(struct io *io) {
         close(io->lock);
     free(io->path);
     free(io->partial);
-    free(io->sum);
     *io = (struct io){0};
 }
 
@@ -195,8 +194,6 @@ int io_finish(struct io *io, bool force, struct err *err) {
         set_complete(io, 0, &ignored);
         return code;
     }
-    if (io->sum)
-        TRY(partial_sum(io->partial, io->path, io->sum, err));
     TRY(partial_place(io->partial, io->path, force, err));
     code = partial_sync(io->path, err);
     release_file(io);

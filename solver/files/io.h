@@ -22,7 +22,6 @@
 
 struct io {
     char *path, *partial;
-    char *sum;       /* NULL, or: where io_finish writes the sum of the file (partial_verify) */
     bool behind;     /* the last save failed: `partial` holds an earlier state */
     int lock;        /* of `partial` */
     int64_t file;    /* HDF5 id, 0 = none */

@@ -133,49 +133,6 @@ int partial_write(const char *partial, int *lock, const char *bytes, size_t size
                    has_content(partial) ? "; it still holds what was saved before" : "");
 }
 
-/* The sum is over the bytes of a file, and over the name of `path`. */
-static int sum_of(uint64_t *sum, const char *file, const char *path, struct err *err) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char block[1 << 12];
-    size_t size;
-    FREED(base_close) FILE *stream = NULL;
-    if (base_open(&stream, file, err)) /* what is missing here was there before */
-        return err->code = CODE_SYSTEM;
-    *sum = base_hash(BASE_HASH, name, strlen(name));
-    while ((size = fread(block, 1, sizeof block, stream)) > 0)
-        *sum = base_hash(*sum, block, size);
-    return ferror(stream)
-               ? err_set(err, CODE_SYSTEM, "%s: cannot be read: %s", file, strerror(errno))
-               : CODE_OK;
-}
-
-enum { SUM = 17 }; /* 16 digits and a newline */
-
-int partial_sum(const char *partial, const char *path, const char *sum, struct err *err) {
-    char text[SUM + 1];
-    uint64_t value;
-    TRY(sum_of(&value, partial, path, err));
-    snprintf(text, sizeof text, "%016llx\n", (unsigned long long)value);
-    return partial_write(sum, NULL, text, SUM, err);
-}
-
-int partial_verify(const char *path, const char *sum, struct err *err) {
-    char text[SUM + 1], found[SUM + 1] = "";
-    uint64_t value;
-    FREED(base_close) FILE *stream = NULL;
-    struct err missing;
-    TRY(sum_of(&value, path, path, err));
-    snprintf(text, sizeof text, "%016llx\n", (unsigned long long)value);
-    if (base_open(&stream, sum, &missing) || !fgets(found, sizeof found, stream))
-        return err_set(err, CODE_INPUT, "%s: its sum in %s is missing", path, sum);
-    if (strcmp(text, found) != 0)
-        return err_set(
-            err, CODE_INPUT,
-            "%s: is not the file that was written under this name: its bytes and %s disagree", path,
-            sum);
-    return CODE_OK;
-}
-
 /* Without force by a hard link, which never replaces a file. */
 int partial_place(const char *partial, const char *path, bool force, struct err *err) {
     struct stat status;

@@ -11,11 +11,6 @@ int partial_check(const char *path, bool force, struct err *err);
 int partial_create(char **partial, int *lock, const char *path, bool force, struct err *err);
 /* Removes a file that partial_create has made and nothing was written to. */
 void partial_abandon(const char *partial);
-/* Whether the file at `path` is, byte for byte, what it was when partial_sum wrote its sum, under
- * this name; else CODE_INPUT. */
-int partial_verify(const char *path, const char *sum, struct err *err);
-/* Writes the sum of a file that will be renamed to `path`. */
-int partial_sum(const char *partial, const char *path, const char *sum, struct err *err);
 /* Replaces the content. The bytes go to a new file beside it, on disk, which is then renamed: the
  * partial file holds the old bytes or the new ones, whatever happens. What a process that was
  * killed has left of a new file is written over. lock: of partial_create, which goes over to the

@@ -1,6 +1,5 @@
 #define _GNU_SOURCE
 #include "solver/study/units.h"
-#include "solver/files/partial.h"
 #include "solver/files/provenance.h"
 #include "solver/run/states.h"
 #include "solver/settings/param_keys.h"
@@ -53,35 +52,25 @@ static int answer_powers(json_t *words, json_t *answer, struct err *err) {
 
 /* ---- files ---- */
 
-static int answer_verify(json_t *files, struct err *err) {
-    size_t k;
-    json_t *pair;
-    json_array_foreach (files, k, pair)
-        TRY(partial_verify(units_text(json_array_get(pair, 0)), units_text(json_array_get(pair, 1)),
-                           err));
-    return CODE_OK;
-}
-
-/* The file of a unit, and beside it, once it is complete, its sum. What a run that was cut has left
- * of the file goes; its states, from which this one goes on, stay. */
-static int open_file(struct run *run, const char *output, const char *sum, struct err *err) {
+/* What a run that was cut has left of the file of a unit goes; its states, from which this one goes
+ * on, stay. */
+static int open_file(struct run *run, const char *output, struct err *err) {
     FREED(base_free) char *partial = NULL;
     TRY(base_print(&partial, err, "%s.partial", output));
     unlink(partial);
     run->states.resume = true;
-    TRY(run_open(run, output, true, err));
-    return base_copy(&run->io.sum, sum, err);
+    return run_open(run, output, true, err);
 }
 
 /* A point has nothing to change: after a numerical failure its states would fail again. */
 static int answer_run(const struct units *units, json_t *question,
                       const volatile sig_atomic_t *stop, int cores, struct err *err) {
     struct run run = {.stop = stop, .program = "dmft-sweep"};
-    const char *output, *sum, *version;
+    const char *output, *version;
     int jobs, column, code;
-    if (json_unpack(question, "{s:s,s:s,s:s,s:i,s:i}", "output", &output, "sum", &sum, "version",
-                    &version, "jobs", &jobs, "column", &column))
-        return err_set(err, CODE_INPUT, "a run needs output, sum, version, jobs and column");
+    if (json_unpack(question, "{s:s,s:s,s:i,s:i}", "output", &output, "version", &version, "jobs",
+                    &jobs, "column", &column))
+        return err_set(err, CODE_INPUT, "a run needs output, version, jobs and column");
     if (strcmp(version, provenance_version) != 0)
         return err_set(err, CODE_SYSTEM,
                        "the dmft-solve here is %s, and the sweep is of %s: their numbers may "
@@ -90,7 +79,7 @@ static int answer_run(const struct units *units, json_t *question,
     omp_set_num_threads(jobs > 0 && cores > jobs ? cores / jobs : 1);
     DO(units_read(units, 0, column, &run, err));
     DO(run_prepare(&run, err));
-    DO(open_file(&run, output, sum, err));
+    DO(open_file(&run, output, err));
     DO(run_march(&run, err));
     DO(run_failures(&run, true, err));
     DO(run_finish(&run, true, err));
@@ -111,8 +100,6 @@ static int answer_question(json_t *question, json_t *reply, const volatile sig_a
         return answer_keys(part, reply, err);
     if ((part = json_object_get(question, "powers")))
         return answer_powers(part, reply, err);
-    if ((part = json_object_get(question, "verify")))
-        return answer_verify(part, err);
     if ((part = json_object_get(question, "open"))) {
         TRY(units_of(&units, part, err));
         return units_open(&units, reply, cores, err);
@@ -122,7 +109,7 @@ static int answer_question(json_t *question, json_t *reply, const volatile sig_a
         return units_check(&units, reply, err);
     }
     if (!(part = json_object_get(question, "run")))
-        return err_set(err, CODE_INPUT, "a question is keys, powers, verify, open, check or run");
+        return err_set(err, CODE_INPUT, "a question is keys, powers, open, check or run");
     TRY(units_of(&units, part, err));
     return answer_run(&units, question, stop, cores, err);
 }

@@ -19,8 +19,7 @@
  * {"check": SWEEP}                 reads and checks each unit, points first; hash: the names of
  *                                  their files, sixteen digits of all that decides their numbers;
  *                                  note: which keys some points do not use, or ""
- * {"verify": [[FILE, SUM], ...]}   whether each file is what was written (solver/files/partial.h)
- * {"run": SWEEP, "column": C, "output": FILE, "sum": FILE, "jobs": N, "version": TEXT}
+ * {"run": SWEEP, "column": C, "output": FILE, "jobs": N, "version": TEXT}
  *                                  runs the unit of column C of the first point into a file, with
  *                                  one of N parts of the processors */
 #pragma once

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import struct
 
@@ -90,3 +91,39 @@ def save(path: str, content: bytes) -> None:
                          "another name, or wait") from None
     except OSError as error:
         raise SystemFailure(f"cannot write {path}: {error.strerror}") from None
+
+
+def _sum_of(path: str) -> str:
+    """Of the name and the bytes of a file."""
+    found = hashlib.sha256(os.path.basename(path).encode())
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            found.update(block)
+    return found.hexdigest() + "\n"
+
+
+def keep_sum(path: str, where: str) -> None:
+    """Writes what check_sum goes by, whole or not at all."""
+    try:
+        with open(where + ".new", "w", encoding="ascii") as file:
+            file.write(_sum_of(path))
+        os.replace(where + ".new", where)
+    except OSError as error:
+        raise SystemFailure(f"cannot write {where}: {error.strerror}") from None
+
+
+def check_sum(path: str, where: str) -> None:
+    """InputError where keep_sum has seen another file of this name. Where it has seen none, since
+    the sweep was cut behind a run, it sees this one."""
+    try:
+        with open(where, encoding="ascii", errors="replace") as file:
+            said = file.read()
+        same = said == _sum_of(path)
+    except FileNotFoundError:
+        return keep_sum(path, where)
+    except OSError as error:
+        raise SystemFailure(f"{error.filename}: cannot be read: {error.strerror}") from None
+    if not same:
+        raise InputError(f"{path}: is not the file that was written under this name: its bytes and "
+                         f"{where} disagree; delete it, and it will be run again")
+    return None

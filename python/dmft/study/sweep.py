@@ -114,10 +114,9 @@ class Sweep:
         processors of a machine."""
         question = {"run": self._question([self._values(unit // self.columns)]),
                     "column": unit % self.columns, "output": self.path(unit, ".h5"),
-                    "sum": self.path(unit, ".sum"), "jobs": jobs,
-                    "version": self.base["provenance"]["version"]}
+                    "jobs": jobs, "version": self.base["provenance"]["version"]}
         return {"program": os.path.abspath(self.worker.path), "folder": os.getcwd(),
-                "question": question}
+                "question": question, "sum": self.path(unit, ".sum")}
 
     def _place(self) -> None:
         """Paths among the values count from the folder of the ini, as those of its other sections
@@ -182,21 +181,16 @@ class Sweep:
         except OSError as error:
             raise SystemFailure(f"cannot make the folder {self.folder}: {error.strerror}") from None
         self._lock_folder()
-        done = []
         for unit in range(self.count):
             path, failed = self.path(unit, ".h5"), self.path(unit, ".failed")
             if place.exists(path):
+                place.check_sum(path, self.path(unit, ".sum"))
                 self.status[unit] = DONE
-                done.append([path, self.path(unit, ".sum")])
             elif place.exists(failed):
                 if retry:
                     os.unlink(failed)
                 else:
                     self.status[unit] = FAILED
-        try:
-            self.worker.ask({"verify": done})
-        except InputError as error:
-            raise InputError(f"{error.sentence}; delete it, and it will be run again") from None
 
     def _lock_folder(self) -> None:
         """Where files cannot be locked (some network file systems) nobody else is seen, as with

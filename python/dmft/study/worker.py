@@ -16,6 +16,7 @@ import time
 
 from dmft import program
 from dmft.errors import DmftError, InputError, Interrupted, SystemFailure, failure
+from dmft.study import place
 
 def _environment() -> dict[str, str]:
     """That of the child; with what dmft-solve sets for itself, and else starts once more for."""
@@ -127,10 +128,12 @@ def _worker_of(task: dict) -> Worker:
 
 def run_unit(task: dict, worker: Worker | None = None) -> tuple[int, str, float]:
     """(exit code, sentence, seconds) of a unit: `question` to a process, or to that of this thread
-    in `folder`."""
+    in `folder`; behind it the sum of its file is kept."""
     begin = time.monotonic()
     try:
         (worker or _worker_of(task)).ask(task["question"])
+        place.keep_sum(*(os.path.join(task["folder"], path)
+                         for path in (task["question"]["output"], task["sum"])))
     except (DmftError, Interrupted) as error:
         return error.code, error.sentence, time.monotonic() - begin
     return 0, "", time.monotonic() - begin
