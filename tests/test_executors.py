@@ -165,7 +165,7 @@ def test_no_process_is_left_behind(tmp_path, number, code):
     said = program.communicate(timeout=300)[1]
     assert program.returncode == code
     if number != signal.SIGKILL:  # of which a process that is just being made does not hear
-        assert "interrupted; the same call goes on from here" in said
+        assert "interrupted; the same command goes on from here" in said
         assert not list((tmp_path / "s.d").glob("*.h5"))  # no run went to its end all the same
     for pid in mine:
         for _ in range(30000):
