@@ -92,25 +92,4 @@ FOLDER_TEST(test_bad_names) {
     assert_refused(io_create(&io, path, true, &err), CODE_INPUT, "data.h5", &err);
 }
 
-/* The sum of a file is that of its bytes and its name, whatever the folder. */
-FOLDER_TEST(test_a_sum_is_of_the_whole_name) {
-    static const char *const names[] = {"data.h5", "sub/data.h5", "sub/eata.h5", "sub/data.h6"};
-    char path[PATH_MAX], sum[PATH_MAX];
-    struct err err;
-    assert_int_equal(mkdir(in_folder(path, state, "sub"), 0777), 0);
-    in_folder(sum, state, "out.h5");
-    for (int k = 0; k < 4; k++) {
-        FILE *file = fopen(in_folder(path, state, names[k]), "w");
-        assert_true(file && fputs("bytes", file) >= 0 && !fclose(file));
-        if (k == 0)
-            assert_ok(partial_sum(path, path, sum, &err), &err);
-        if (k < 2)
-            assert_ok(partial_verify(path, sum, &err), &err);
-        else
-            assert_refused(partial_verify(path, sum, &err), CODE_INPUT,
-                           "is not the file that was written under this name", &err);
-        remove(path);
-    }
-}
-
 AROUND_TESTS(quiet, close_library)

@@ -1,5 +1,6 @@
 """Sweeps from inside: the grid of [sweep], what points are compared by, marks, and files of units
 that cannot be read. The command is judged from outside (tests/test_sweep.py)."""
+import contextlib
 import glob
 import math
 import os
@@ -422,3 +423,17 @@ def test_the_package_starts_small():
                    env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(dmft.__file__))})
     with pytest.raises(AttributeError, match="has no attribute 'solver'"):
         dmft.solver
+
+
+def test_a_sum_is_of_the_bytes_and_the_whole_name(tmp_path):
+    """Whatever the folder; a file that has none gets it."""
+    where = str(tmp_path / "out.sum")
+    (tmp_path / "sub").mkdir()
+    for name, word, known in [("data.h5", "bytes", True), ("sub/data.h5", "bytes", True),
+                              ("sub/eata.h5", "bytes", False), ("sub/data.h6", "bytes", False),
+                              ("data.h5", "bites", False)]:
+        path = tmp_path / name
+        path.write_text(word)
+        with contextlib.nullcontext() if known else \
+                pytest.raises(dmft.InputError, match="is not the file that was written under this name"):
+            place.check_sum(str(path), where)
