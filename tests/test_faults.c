@@ -1,16 +1,16 @@
 /* One call of a program fails: the n-th allocation, write, launch, copy or routine of LAPACK, of
  * limits, networks, fixed points, sweeps and comparisons. It ends with one sentence and the code of
- * that failure, or passes it over and does all it should; what it leaves is whole. A few n in make
- * test, every n with the argument long (half an hour); places: one allocation, and one call of
- * HDF5, of every place, and thirty of what writes (an hour), of one case alone where its number
- * follows; inside: places of a mutant. */
+ * that failure, or passes it over and does all it should; what it leaves is whole. One n of each
+ * run and kind in make test, every n with the argument long (half an hour); places: one allocation,
+ * and one call of HDF5, of every place, and thirty of what writes (an hour), of one case alone
+ * where its number follows; inside: places of a mutant. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/cli.h"
 
 #include <dirent.h>
 
-static long most = 2;  /* calls that fail in turn, of each kind and program; 0: every one */
+static long most = 1;  /* calls that fail in turn, of each kind and program; 0: every one */
 static bool places;    /* of kinds that count places alone */
 static bool inside;    /* a call that a mutant does not check, where there may be none */
 static long only = -1; /* of the cases below, and nothing else; below 0: all */
@@ -205,9 +205,11 @@ static long calls_made(void) {
     return atol(text);
 }
 
-/* Number k of so many, spread over all calls, both ends among them. */
+/* Number k of so many, spread over all calls; a single one is at another share of them each time.
+ */
 static long spread(long k, long number, long calls) {
-    return number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1);
+    static long turn;
+    return 1 + (number < 2 ? turn++ * 5 % 13 * (calls - 1) / 12 : k * (calls - 1) / (number - 1));
 }
 
 /* The run without a fault, and how often it makes a call of each kind. */
