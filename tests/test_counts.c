@@ -16,7 +16,7 @@ struct counts *emulated_counted(void) __attribute__((weak));
 static void count(const char *file, const char *const *more, int N, struct counts most) {
     FREED(record_free) struct record record;
     const char *overrides[16] = {"solver.backend=cuda", "solver.replicates=1", "solver.threads=1",
-                                 "training.steps=20"};
+                                 "training.steps=10"};
     struct counts *now = emulated_counted(), before = *now;
     for (int n = 4; *more; n++)
         overrides[n] = *more++;
@@ -37,9 +37,9 @@ TEST(a_limit_asks_little_of_a_device) {
     count("data/regime2.ini",
           ARGS("output.kernels=none", "output.responses=no", "solver.sites=512",
                "solver.expert_sites=512"),
-          0, (struct counts){1030, 60, 860000, 485000});
+          0, (struct counts){500, 30, 655000, 157000});
     count("data/transformer.ini", ARGS("solver.halves=no", "solver.sites=160"), 0,
-          (struct counts){8810, 618, 14570000, 34060000});
+          (struct counts){5180, 322, 5750000, 16200000});
 }
 
 /* Whether a gradient is exactly 0 comes from a device a step late, and from the last step never. */
