@@ -66,15 +66,15 @@ TEST(linear_networks_agree) {
          {"network.rho=1", "training.batch=3", "data.test_inputs=2", "output.test_every=3",
           "training.optimizer=momentum", "training.weight_decay=0.05"}},
         {"data/regime2.ini",
-         {"network.gate=constant", "solver.expert_sites=1024", "training.integrator=heun",
+         {"network.gate=constant", "solver.expert_sites=512", "training.integrator=heun",
           "training.steps=4", "data.test_inputs=2", NULL}},
         {"data/regime2.ini",
-         {"network.gate=constant", "solver.expert_sites=1024", "training.integrator=bs32",
+         {"network.gate=constant", "solver.expert_sites=512", "training.integrator=bs32",
           "training.steps=4", "data.test_inputs=2", NULL}},
         {"data/dense.ini",
          {"training.integrator=bs32", "training.rtol=1e-4", "training.steps=4", NULL}},
-        {"data/regime2.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
-        {"data/regime2_mup.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
+        {"data/regime2.ini", {"network.gate=constant", "solver.expert_sites=512", NULL}},
+        {"data/regime2_mup.ini", {"network.gate=constant", "solver.expert_sites=512", NULL}},
         {"data/regime3.ini",
          {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=4",
           "training.optimizer=momentum", "training.weight_decay=0.02", NULL}},
@@ -88,7 +88,7 @@ TEST(linear_networks_agree) {
           "solver.halves=no", "training.batch=1"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *more[16] = {"network.activation=linear", "solver.sites=1024",
+        const char *more[16] = {"network.activation=linear", "solver.sites=512",
                                 "solver.tolerance=1e-8",     "solver.replicates=1",
                                 "output.kernels=full",       "training.steps=8",
                                 "training.eta0=0.1",         "solver.threads=1"};
