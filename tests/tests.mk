@@ -123,7 +123,7 @@ LONG := models resume reference reference3 residual_reference transformer_refere
 check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done
-	LONG=1 PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh -k 'every_study or without_a_term or no_term or a_script_reads or pictures_are_made'
+	LONG=1 PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh -k 'every_study or march_of_the or without_a_term or no_term or a_script_reads or pictures_are_made'
 	$(MAKE) SAN=1 test
 
 # Everything that is random, for TIME seconds, with a fresh seed (or SEED=number).
