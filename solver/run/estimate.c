@@ -3,7 +3,6 @@
 #include "kernels/array/dist.h"
 #include "solver/run/ensemble.h"
 
-#include <dirent.h>
 #include <time.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -19,7 +18,7 @@ enum {
 };
 #define SHORT 0.1  /* seconds */
 #define TIMED 0.03 /* seconds that the clock and other work on the machine change little */
-enum { PATH = 1024, LEAST_REPLICATES = 8 };
+enum { LEAST_REPLICATES = 8 };
 enum { FEW_SITES = 512 }; /* below it costs are not those of sites */
 
 /* What a process of its own has found: CPU seconds, memory beyond its start, error of the loss. */
@@ -214,14 +213,13 @@ static void print_errors(const struct run *run, struct cost limit, FILE *stream)
     }
 }
 
-/* The rows of all ensembles, and with them the file of the run, in a folder of its own. */
-static int print_all(struct run *run, const char *folder, FILE *stream, struct err *err) {
+/* The rows of all ensembles, and with them the file of the run. */
+static int print_all(struct run *run, const char *output, FILE *stream, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
     struct cost limit = {0}, cost = {0}, all = {0};
-    char text[PATH];
-    snprintf(text, sizeof text, "%s/estimate.h5", folder);
-    TRY(run_open(run, text, true, err));
+    char text[64];
+    TRY(run_open(run, output, true, err));
     if (replicates) {
         TRY(of_limit(run, &limit, err));
         limit.bytes = peak_bytes(run, 0, replicates, limit.bytes);
@@ -245,33 +243,22 @@ static int print_all(struct run *run, const char *folder, FILE *stream, struct e
     return CODE_OK;
 }
 
-static void remove_folder(const char *folder) {
-    DIR *stream = opendir(folder);
-    const struct dirent *entry;
-    while (stream && (entry = readdir(stream)))
-        if (entry->d_name[0] != '.')
-            unlinkat(dirfd(stream), entry->d_name, 0);
-    if (stream)
-        closedir(stream);
-    rmdir(folder);
-}
-
 int estimate_print(struct run *run, FILE *stream, struct err *err) {
-    const char *parent = getenv("TMPDIR");
-    char folder[PATH / 2];
+    const char *folder = getenv("TMPDIR");
+    FREED(base_free) char *output = NULL, *partial = NULL;
     double room;
     TRY(backend_list[run->config.solver.backend]->open(&room, err));
     if (isfinite(room) || dist_ranks() > 1)
         return err_set(err, CODE_INPUT, "--estimate is of one process on backend = cpu");
-    snprintf(folder, sizeof folder, "%s/dmft_estimate_XXXXXX", parent ? parent : "/tmp");
-    if (!mkdtemp(folder))
-        return err_set(err, CODE_SYSTEM, "no folder %s can be made for trials", folder);
+    TRY(base_print(&output, err, "%s/dmft_estimate_%ld.h5", folder ? folder : "/tmp",
+                   (long)getpid()));
+    TRY(base_print(&partial, err, "%s.partial", output));
     run->log.verbose = false;
     run->config.output.checkpoint = 0;
-    int code = print_all(run, folder, stream, err);
+    int code = print_all(run, output, stream, err);
     if (run->io_open)
         io_close(&run->io);
     run->io_open = false;
-    remove_folder(folder);
+    unlink(partial);
     return code;
 }
