@@ -42,24 +42,19 @@ def test_two_threads_do_not_write_one_sweep(tmp_path):
 def test_a_worker_that_was_killed_is_told():
     worker = Worker()
     try:
-        worker.ask({"powers": ["N"]})
+        worker.ask({"keys": []})
         os.kill(worker.child.pid, signal.SIGKILL)
         with pytest.raises(dmft.SystemFailure, match="ended by signal 9; what is done is kept, and "
                                                      "the same command goes on from here"):
-            worker.ask({"powers": ["N"]})
+            worker.ask({"keys": []})
     finally:
         worker.close()
 
 
 # ---- the grid ----
 
-def powers(texts):
-    """As dmft-solve says it of the texts here."""
-    return [text.startswith("N") for text in texts]
-
-
 def grid_of(lines, words=()):
-    return Grid("case.ini", words, "[network]\nmodel = dense\n[sweep]\n" + lines, powers)
+    return Grid("case.ini", words, "[network]\nmodel = dense\n[sweep]\n" + lines)
 
 
 @pytest.mark.parametrize("lines, points", [

@@ -86,12 +86,6 @@ static double *find_power(struct factor *factor, const char *text, const char **
     return NULL;
 }
 
-bool factor_is_power(const char *text) {
-    struct factor unused;
-    const char *end;
-    return find_power(&unused, text, &end);
-}
-
 /* Powers of several things, each once; *text moves behind them. */
 static bool parse_powers(const char **text, struct factor *out, char *note) {
     const char *end;
@@ -115,11 +109,12 @@ static bool parse_powers(const char **text, struct factor *out, char *note) {
 /* A factor. If it is refused, appends a sentence to note and returns false. */
 static bool parse_factor(const char *text, struct factor *out, char *note) {
     char cut[TEXT_CLIP_SIZE];
+    const char *end;
     text = skip_blanks(text);
     *out = (struct factor){.factor = 1};
     if (!*text)
         return refuse(note, "empty value");
-    if (!factor_is_power(text) && !parse_number(&text, &out->factor, note))
+    if (!find_power(out, text, &end) && !parse_number(&text, &out->factor, note))
         return false;
     if (out->factor < 0)
         return refuse(note, "a negative factor");

@@ -49,8 +49,6 @@ struct factor_quantity {
     const char *name, *key, *doc;
 };
 extern const struct factor_quantity factor_quantities[FACTOR_QUANTITIES];
-/* Whether a text begins with N or the name of a quantity, and so with a power. */
-bool factor_is_power(const char *text);
 
 /* The given free key; NULL if it was not given. */
 struct param_free *factor_find(const struct params *params, const struct param_section *section,

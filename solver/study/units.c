@@ -42,14 +42,6 @@ static int answer_keys(json_t *names, json_t *answer, struct err *err) {
     return units_put(answer, "types", types, err);
 }
 
-static int answer_powers(json_t *words, json_t *answer, struct err *err) {
-    size_t k;
-    json_t *word, *found = json_array();
-    json_array_foreach (words, k, word)
-        json_array_append_new(found, json_boolean(factor_is_power(units_text(word))));
-    return units_put(answer, "powers", found, err);
-}
-
 /* ---- files ---- */
 
 /* What a run that was cut has left of the file of a unit goes; its states, from which this one goes
@@ -98,8 +90,6 @@ static int answer_question(json_t *question, json_t *reply, const volatile sig_a
     struct units units = {0};
     if ((part = json_object_get(question, "keys")))
         return answer_keys(part, reply, err);
-    if ((part = json_object_get(question, "powers")))
-        return answer_powers(part, reply, err);
     if ((part = json_object_get(question, "open"))) {
         TRY(units_of(&units, part, err));
         return units_open(&units, reply, cores, err);
@@ -109,7 +99,7 @@ static int answer_question(json_t *question, json_t *reply, const volatile sig_a
         return units_check(&units, reply, err);
     }
     if (!(part = json_object_get(question, "run")))
-        return err_set(err, CODE_INPUT, "a question is keys, powers, open, check or run");
+        return err_set(err, CODE_INPUT, "a question is keys, open, check or run");
     TRY(units_of(&units, part, err));
     return answer_run(&units, question, stop, cores, err);
 }

@@ -12,7 +12,6 @@
  *     widths, limit    of every point; "open" finds them in the ini
  *
  * {"keys": ["section.key", ...]}   the type of each: "path", "number", "integer" or "word"
- * {"powers": [WORD, ...]}          whether each begins with a power, as N^0.5 does
  * {"open": SWEEP}                  widths, limit; given: an ini that repeats the settings from
  *                                  anywhere; inputs: files that the output must not replace;
  *                                  provenance

@@ -33,6 +33,8 @@ from dmft.study import text
 from dmft.study.text import clip
 
 LINES, VALUES, POINTS = 30, 10000, 100000  # an array of HDF5 has at most 32 axes
+# What a factor of a matrix may be a power of (solver/settings/factor.c).
+POWER = re.compile(r"(N|rho|kappa|iota|L|N_e|P|D)(?![^\^ \t])")
 SETTINGS = ("objective", "along", "columns")
 
 
@@ -100,13 +102,11 @@ def is_of_sweep(word: str) -> str | None:
 
 class Grid:
     """The axes of an ini, and `rest`, what it says without [sweep], other lines where they were.
-    InputError: what is wrong in [sweep]; the rest is not looked at. powers: which of some texts
-    begin with a power, as N^0.5 does (solver/study/units.h)."""
+    InputError: what is wrong in [sweep]; the rest is not looked at."""
 
-    def __init__(self, file: str, words=(), content: str | None = None, powers=None):
+    def __init__(self, file: str, words=(), content: str | None = None):
         self.file, self.axes, self.points, self.rest = file, [], 1, ""
         self.settings: dict[str, str] = {}
-        self._powers = powers or (lambda texts: [False] * len(texts))
         given = self._given(words)
         self._split(_open(file).decode("utf-8", "surrogateescape")
                     if content is None else content, given)
@@ -339,7 +339,7 @@ class Grid:
             return True
         behind = [values[word.start():] for before, word in zip(words, words[1:])
                   if text.number_of(before[0]) is not None and text.number_of(word[0]) is None]
-        return bool(behind) and any(self._powers(behind))
+        return any(POWER.match(one) for one in behind)
 
     def _check_points(self, axis: Axis) -> None:
         """Numbers of a single key must increase, or decrease; all else must differ."""

@@ -35,8 +35,7 @@ class Sweep:
         self.status: list[str] = []
         self.widths: list[int] = []
         self.limit = False
-        self.grid = Grid(file, words, content,
-                         lambda words: self.worker.ask({"powers": words})["powers"])
+        self.grid = Grid(file, words, content)
         self.types = self.worker.ask({"keys": [key.name for key, _ in self.grid.keys]})["types"]
         self._place()
         for word in self.words:
