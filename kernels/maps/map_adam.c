@@ -18,12 +18,18 @@ static void adam_free(struct map *map) {
     array_free(&adam_of(map)->work);
 }
 
+/* What W(0) makes, in one direction. */
+static int start_part(struct map *map, bool forward, struct rows in, struct rows out,
+                      struct err *err) {
+    if (map->declared.a0 != 0)
+        return (forward ? map_limit.forward : map_limit.backward)(map, in, out, err);
+    rows_zero(out);
+    return CODE_OK;
+}
+
 static int adam_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     struct adam_state *adam = adam_of(map);
-    if (map->declared.a0 != 0)
-        TRY(map_limit.forward(map, x, out, err));
-    else
-        rows_zero(out);
+    TRY(start_part(map, true, x, out, err));
     if (!adam->D.rows)
         return CODE_OK;
     TRY(array_reserve(&adam->work, x.count, err));
@@ -34,15 +40,10 @@ static int adam_forward(struct map *map, struct rows x, struct rows out, struct 
 }
 
 static int adam_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    struct adam_state *adam = adam_of(map);
-    if (map->declared.a0 != 0)
-        TRY(map_limit.backward(map, y, out, err));
-    else
-        rows_zero(out);
-    if (!adam->D.rows)
-        return CODE_OK;
+    const struct array *D = &adam_of(map)->D;
     double n = (double)map->declared.target->sites;
-    return map_entries_backward(&adam->D, 1 / n, y, 1, out, err);
+    TRY(start_part(map, false, y, out, err));
+    return D->rows ? map_entries_backward(D, 1 / n, y, 1, out, err) : CODE_OK;
 }
 
 static int adam_change(struct map *map, int k, const double *c, struct change *change,

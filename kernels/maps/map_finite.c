@@ -37,12 +37,15 @@ static void finite_free(struct map *map) {
     array_free(&finite_of(map)->W);
 }
 
-/* Which of the rows are not 0 everywhere, in order; how many. Rows of an expert that no input has
- * selected are 0, and what follows from them need not be computed. All of them count as live where
- * too few are 0 for that to pay. */
-static int find_live(struct rows rows, int *live, int *found, struct err *err) {
+/* Which of the rows are not 0 everywhere, in order, to be freed; how many. Rows of an expert that
+ * no input has selected are 0, and what follows from them need not be computed. All of them count
+ * as live where too few are 0 for that to pay. */
+static int find_live(struct rows rows, int **which, int *found, struct err *err) {
     FREED(base_free) double *is_live = NULL;
+    int *live;
+    TRY(base_alloc_unset(which, (size_t)rows.count, sizeof **which, err));
     TRY(base_alloc_unset(&is_live, (size_t)rows.count, sizeof *is_live, err));
+    live = *which;
     rows_look_live(rows, is_live);
     *found = 0;
     for (int mu = 0; mu < rows.count; mu++)
@@ -72,10 +75,8 @@ int map_entries_backward(const struct array *W, double scale, struct rows y, dou
     FREED(array_free) struct array few = {0};
     FREED(base_free) int *live = NULL;
     int count = y.count;
-    if (beta == 0 && count > 1) {
-        TRY(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
-        TRY(find_live(y, live, &count, err));
-    }
+    if (beta == 0 && count > 1)
+        TRY(find_live(y, &live, &count, err));
     if (count < y.count) {
         TRY(keep_some(&few, y, live, count, err));
         C.rows = array_all(&few);
@@ -142,10 +143,8 @@ static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
         memcpy(stage->live, map->some->which, some * sizeof *stage->live);
         return map_keep_rows(map, k, y, err);
     }
-    if (count > 1 && seeks_zeros(map)) {
-        TRY(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
-        TRY(find_live(y, live, &count, err));
-    }
+    if (count > 1 && seeks_zeros(map))
+        TRY(find_live(y, &live, &count, err));
     if (count == y.count)
         TRY(map_keep_rows(map, k, y, err));
     else {

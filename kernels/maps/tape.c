@@ -4,20 +4,6 @@ static struct tape *tape_of(struct rows rows) {
     return (struct tape *)(uintptr_t)rows.array->backend; /* the table is its first member */
 }
 
-static bool make_room(struct tape *tape, size_t count) {
-    size_t capacity = tape->capacity ? tape->capacity : 4096;
-    while (capacity < tape->count + count)
-        capacity *= 2;
-    if (capacity == tape->capacity)
-        return true;
-    double *log = realloc(tape->log, capacity * sizeof *log);
-    if (!log)
-        return false;
-    tape->log = log;
-    tape->capacity = capacity;
-    return true;
-}
-
 /* True if out was filled from the log. */
 static bool was_replayed(struct tape *tape, double *out, size_t count) {
     if (tape->mode != TAPE_REPLAY)
@@ -29,14 +15,19 @@ static bool was_replayed(struct tape *tape, double *out, size_t count) {
 }
 
 static void record_numbers(struct tape *tape, const double *out, size_t count) {
+    size_t needed = tape->count + count;
     if (tape->mode != TAPE_RECORD || tape->failed)
         return;
-    if (!make_room(tape, count)) {
-        tape->failed = true;
-        return;
+    if (needed > tape->capacity) {
+        double *log = realloc(tape->log, 2 * needed * sizeof *log);
+        tape->failed = !log;
+        if (tape->failed)
+            return;
+        tape->log = log;
+        tape->capacity = 2 * needed;
     }
     memcpy(tape->log + tape->count, out, count * sizeof *out);
-    tape->count += count;
+    tape->count = needed;
 }
 
 static void frozen_averages(struct rows a, struct rows b, double *out) {
