@@ -66,6 +66,8 @@ def test_npz(packed, tmp_path):
     ("1,2,x\n3,4\n", "x.csv:2: has 2 numbers, and the first line 3"),
     ("a,y\n1,2\n3,four\n", "x.csv:3: 'four' is no number"), ("a,b\n1,2\n", "none of them is y"),
     ("a,y0,y2\n1,2,3\n", "without a gap"), ("a,a,y\n1,2,3\n", "two columns have the name 'a'"),
+    (",a,y\n0,2,3\n", "x.csv: a column has no name"),
+    ("0,1,2\n.5,2,3\n", "x.csv: the first line numbers the columns"),
     ("y\n1\n", "at least two"), ("# nothing\n\n", "has no numbers"), ("a,y\n", "at least two"),
     ("y0,y1\n1,2\n", "no column beside y"),
     ("1,2,3\n4,nan,6\n", "X[1][1] would be nan, and data are finite numbers"),

@@ -65,9 +65,11 @@ def _number(text: str):
 
 def _columns(names: list[str], weight: str | None, path: str) -> tuple[list[int], list[int]]:
     """Numbers of the columns of X and of y."""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{path}: two columns have the name {twice!r}")
+    if len(set(names)) < len(names) or "" in names:
+        twice = next((name for name in names if names.count(name) > 1), "")
+        raise InputError(f"{path}: two columns have the name {twice!r}" if twice else
+                         f"{path}: a column has no name, as one that numbers the lines; leave it "
+                         "out (to_csv(index=False) of pandas)")
     ys = ["y"] if "y" in names else [f"y{c}" for c in range(len(names)) if f"y{c}" in names]
     if not ys or ys != ["y"] and ys != [f"y{c}" for c in range(len(ys))]:
         raise InputError(f"{path}: the first line names the columns, and none of them is y, or y0, "
@@ -88,6 +90,9 @@ def _read_csv(path: str, weight: str | None) -> Data:
     mark = next((mark for mark in ",\t;" if mark in first), ",")
     head = [word.strip() for word in first.split(mark)]
     named = any(_number(word) is None for word in head)
+    if head == [*map(str, range(len(head)))] and "." in "".join(line for _, line in lines[1:2]):
+        raise InputError(f"{path}: the first line numbers the columns; give them names, y that of "
+                         "the targets, or leave it out")
     rows = []
     for at, line in lines[named:]:
         row = [_number(word) for word in line.split(mark)]

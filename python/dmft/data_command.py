@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="dmft-data fashion --help says what images can be asked for, and so on. Exit codes: "
         "0 done, 1 system error, 2 bad input, 130 interrupted.")
     kinds = parser.add_subparsers(dest="kind", metavar="FILE, fashion, mixture or chains",
-                                  required=True)
+                                  required=True, prog="dmft-data")
     for name, function in LAWS.items():
         one = kinds.add_parser(name, parents=[ends], allow_abbrev=False, help=HELP[name],
                                description=inspect.getdoc(function),

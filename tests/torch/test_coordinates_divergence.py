@@ -47,3 +47,29 @@ def test_a_module_that_gives_no_numbers_at_the_start_does_not_diverge_by_trainin
         return module
     found = dmft.torch.coordinate_check(build, [8], (X, y), seeds=1, steps=1)
     assert found.diverged == {} and found.left_out["sgd"]["output"].startswith("eff")
+
+
+class Breaks(torch.optim.SGD):
+    """Whose last step leaves a matrix without numbers."""
+
+    def step(self):
+        super().step()
+        with torch.no_grad():
+            self.param_groups[0]["params"][1].fill_(torch.nan)
+
+
+def test_training_diverges_where_outputs_of_some_inputs_are_no_numbers():
+    """As where one expert has diverged, and the inputs of another are as before."""
+    class Two(torch.nn.Module):
+        def __init__(self, N):
+            super().__init__()
+            self.read, self.up, self.head = (linear(N, 10, 0.3), linear(N, N, N ** -0.5),
+                                             linear(1, N, N ** -0.5))
+
+        def forward(self, x):
+            h, rows = self.read(x), x[:, 0] > 0
+            more = torch.zeros_like(h).index_put((rows,), self.up(h[rows]))
+            return self.head(h + more)[:, 0]
+    found = dmft.torch.coordinate_check(Two, [8, 16], (X, y), steps=1, seeds=1, optimizers={
+        "breaks": lambda model: Breaks(model.parameters(), 1e-3)})
+    assert found.diverged == {"breaks": [8, 16]} and found.left_out == {}, str(found)

@@ -193,9 +193,8 @@ def _measure(watcher, seed: int, data: Data, optimizer, loss, steps: int) -> tup
     f, found = watcher.end(data.X)
     whole = {"init": mean_square([f0]), "eff": mean_square([f - f0])}
     found |= {"output": whole}
-    last = mean_square([f])
     pairs = [(losses[0].item(), one.item()) for one in losses[1:]]
-    pairs.append((whole["init"], math.nan if last is None else last))
+    pairs.append((whole["init"], f.double().square().mean().item()))    # NaN if one output is
     diverged = whole["init"] is not None and not all(
         abs(one) <= DIVERGED * max(1, abs(first)) for first, one in pairs)
     if diverged:
