@@ -54,6 +54,13 @@ def alibi(logits, x):
     return causal(logits - 0.5 * (at[:, None] - at).abs(), x)
 
 
+def added(logits, x):
+    """As nn.MultiheadAttention adds key_padding_mask to attn_mask."""
+    later = torch.zeros(PLACES, PLACES).masked_fill(torch.ones(PLACES, PLACES).triu(1).bool(),
+                                                    -math.inf)
+    return logits + (later + torch.zeros(len(x), 1, PLACES).masked_fill((x == 0)[:, None], LEAST))
+
+
 class Attention(nn.Module):
     """Of one head, behind the letters and places of a sequence."""
 
@@ -95,7 +102,7 @@ class Layer(nn.Module):
         return self.head(self.layer(self.letter(x), src_key_padding_mask=x == 0))
 
 
-WAYS = (fill, least, bert, where, causal, window, alibi)
+WAYS = (fill, least, bert, where, causal, window, alibi, added)
 BUILDS = {one.__name__: lambda N, one=one: Attention(N, one) for one in WAYS} | {
     "fused": Fused, "layer": Layer}
 
@@ -105,6 +112,16 @@ BUILDS = {one.__name__: lambda N, one=one: Attention(N, one) for one in WAYS} | 
 def test_padding_is_not_seen(name):
     mine = dmft.torch.import_module(BUILDS[name], example(), (16, 32))
     assert mine.difference < ROUND_OFF
+
+
+def test_a_branch_on_letters_that_the_example_lacks_is_found():
+    class Hides(Attention):
+        def attended(self, h, x):
+            if (x == 0).any():          # of which no letter of the example is
+                h = h * (x != 0)[..., None]
+            return self.v(h)
+    with pytest.raises(dmft.InputError, match=r"branch on data \(.*if \(x == 0\).any\(\):"):
+        dmft.torch.import_module(Hides, example().clamp(min=1), (16, 32))
 
 
 @pytest.mark.parametrize("name, kind", [("least", "sgd"), ("causal", "adam")])

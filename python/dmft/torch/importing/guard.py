@@ -14,8 +14,9 @@ from dmft.torch.operations import Evaluation
 from dmft.torch.strangers import called
 
 
-def fresh(example: torch.Tensor, seed: int) -> torch.Tensor:
-    """Other inputs like these, of another number: normals, or tokens in another order."""
+def fresh(example: torch.Tensor, seed: int, kinds: int = 0) -> torch.Tensor:
+    """Other inputs like these, of another number: normals, or tokens in another order; kinds: with
+    each of so many kinds among them, of which the example may lack some, or with the first ones."""
     generator = torch.Generator().manual_seed(seed)
     count = len(example) + 1
     if example.is_floating_point():
@@ -23,7 +24,10 @@ def fresh(example: torch.Tensor, seed: int) -> torch.Tensor:
         return scale * torch.randn(count, *example.shape[1:], dtype=torch.float64,
                                    generator=generator)
     letters = torch.unique(example)
-    return letters[torch.randint(len(letters), (count, *example.shape[1:]), generator=generator)]
+    found = letters[torch.randint(len(letters), (count, *example.shape[1:]), generator=generator)]
+    places = torch.randperm(found.numel(), generator=generator)[:kinds]
+    found.view(-1)[places] = torch.arange(len(places))
+    return found
 
 
 AGREES = 1e-8                           # round-off of some hundred operations
@@ -32,12 +36,12 @@ OTHER = "the output at other weights and inputs"
 AGAIN = "the output of the same inputs in a second call"
 
 
-def others(x: torch.Tensor) -> list[torch.Tensor]:
+def others(x: torch.Tensor, kinds: int) -> list[torch.Tensor]:
     """A few inputs on which a branch on data may go another way: of the other sign, larger,
-    smaller, or more tokens; and with one of them so often that its experts have more rows than the
-    example has, which a capacity would leave out."""
+    smaller, or tokens of all kinds; and with one of them so often that its experts have more rows
+    than the example has, which a capacity would leave out."""
     few, often = x[:24], x[:1].expand_as(x)
-    found = [-few, 3 * few, 0.1 * few] if x.is_floating_point() else [fresh(few, 11),
+    found = [-few, 3 * few, 0.1 * few] if x.is_floating_point() else [fresh(few, 11, kinds),
                                                                       fresh(few, 12)]
     return [*found[:-1], torch.cat([found[-1], often])]
 
@@ -152,7 +156,8 @@ def _on_others(found, module, wanted, more, net, mine, x) -> dict[str, float]:
     with torch.no_grad():
         again = _call(module, x, mine.output)[0].reshape(wanted.shape)
         found[AGAIN] = relative(again, wanted)
-        for one, z, k in zip(more, others(x), (1.0, -1.0, 2.0)):
+        for one, z, k in zip(more, others(x, mine.settings.get("data.vocabulary", 0)),
+                             (1.0, -1.0, 2.0)):
             _started_elsewhere(one, mine.ignored)
             if not several:
                 with torch.enable_grad():

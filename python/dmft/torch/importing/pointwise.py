@@ -30,6 +30,8 @@ def add(read, a, b, alpha=1):
 def sum_of(builder, a, b):
     """a + b, where minus infinity at some tokens attended to hides them."""
     for one, other in ((a, b), (b, a)):
+        if one.operation == "visible":  # of a sum of masks
+            return hidden(builder, sum_of(builder, one.arguments[0], other), one.data)
         if one.operation == "of_pair":
             seen = [[value == 0 for value in row] for row in one.data]
             if all(value == 0 or value <= HIDDEN for row in one.data for value in row) and (
