@@ -13,7 +13,7 @@ class Expression:
     """The common base; children() are the expressions inside."""
 
     def children(self) -> tuple:
-        return ()
+        return (self.argument,) if hasattr(self, "argument") else ()
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,6 @@ class Apply(Expression):
     argument: Expression
     order: int = 0
 
-    def children(self):
-        return (self.argument,)
-
 
 @dataclass(frozen=True)
 class Mean(Expression):
@@ -79,18 +76,12 @@ class Mean(Expression):
     argument: Expression
     over: str = "sites"
 
-    def children(self):
-        return (self.argument,)
-
 
 @dataclass(frozen=True)
 class Column(Expression):
     """One of the numbers of a row."""
     argument: Expression
     column: int
-
-    def children(self):
-        return (self.argument,)
 
 
 @dataclass(frozen=True)

@@ -73,16 +73,30 @@ class Evaluation:
         return self.program.populations[operation.population].group
 
 
+# --- of one line -----------------------------------------------------------------------------
+
+OPERATIONS |= {
+    "read_in": lambda run, v: run.A @ run.weights[v.matrix].T,
+    "embed": lambda run, v, s: s @ run.weights[v.matrix].T,
+    "vector": lambda run, v: run.of_all(v, run.weights[v.matrix]),
+    "fn": lambda run, v, x: FUNCTIONS[v["function"]](v["k"] * x),
+    **dict.fromkeys(("add", "shift"), lambda run, v, a, b: a + b),
+    "times": lambda run, v, x: v["k"] * (x if v.moves else x.detach()),
+    "group_mean": lambda run, v, x: x.unflatten(-1, (run.sites(v), -1)).mean(-1),
+    "tile": lambda run, v, x: x.repeat(1, 1, run.sites(v) // x.shape[-1]),
+    "tile_mean": lambda run, v, x: x.unflatten(-1, (-1, run.sites(v))).mean(-2),
+    "top": lambda run, v, x: largest(x, v["top"]),
+    "ones": lambda run, v: run.A.new_ones(1, 1, run.sites(v)),
+    "average": lambda run, v, a, b=None: (a if b is None else a * b).mean(-1, keepdim=True),
+    "scale": lambda run, v, s, x: s[..., v["column"], None] * x,
+    "pick": lambda run, v, s: s[..., v["column"]:v["column"] + v.numbers],
+    "join": lambda run, v, a, b: torch.cat([a, b], -1),
+    "mean_of_rows": lambda run, v, x: x.mean((0, 1), keepdim=True),
+    "mix": lambda run, v, a, x: a @ x,
+    "pool": lambda run, v, x: x.mean(1, keepdim=True)}
+
+
 # --- matrices --------------------------------------------------------------------------------
-
-@OPERATIONS
-def read_in(run, v):
-    return run.A @ run.weights[v.matrix].T
-
-
-@OPERATIONS
-def embed(run, v, s):
-    return s @ run.weights[v.matrix].T
 
 
 def _is_tied(run, v):
@@ -105,11 +119,6 @@ def read_out(run, v, x):
 
 
 @OPERATIONS
-def vector(run, v):
-    return run.of_all(v, run.weights[v.matrix])
-
-
-@OPERATIONS
 def bias(run, v, s=None):
     b = run.weights[v.matrix]
     return run.of_all(v, b) if s is None else s + (b if b.dim() == 1 else b[run.kinds])
@@ -117,46 +126,12 @@ def bias(run, v, s=None):
 
 # --- rows ------------------------------------------------------------------------------------
 
-@OPERATIONS
-def fn(run, v, x):
-    return FUNCTIONS[v["function"]](v["k"] * x)
-
-
-@OPERATIONS("add", "shift")
-def add(run, v, a, b):
-    return a + b
-
 
 @OPERATIONS
 def multiply(run, v, a, b):
     if a.shape[-1] != b.shape[-1]:
         a = a.repeat_interleave(run.group(v), -1)
     return a * b
-
-
-@OPERATIONS
-def times(run, v, x):
-    return v["k"] * (x if v.moves else x.detach())
-
-
-@OPERATIONS
-def group_mean(run, v, x):
-    return x.unflatten(-1, (run.sites(v), -1)).mean(-1)
-
-
-@OPERATIONS
-def tile(run, v, x):
-    return x.repeat(1, 1, run.sites(v) // x.shape[-1])
-
-
-@OPERATIONS
-def tile_mean(run, v, x):
-    return x.unflatten(-1, (-1, run.sites(v))).mean(-2)
-
-
-@OPERATIONS
-def top(run, v, x):
-    return largest(x, v["top"])
 
 
 @OPERATIONS
@@ -183,36 +158,6 @@ def numbers_of_input(run, v):
         there = torch.cat([(run.A[..., :V] > 0).to(run.A.dtype),
                            places.expand(len(run.A), -1, -1)], -1)
     return there[..., first:first + v.numbers]
-
-
-@OPERATIONS
-def ones(run, v):
-    return run.A.new_ones(1, 1, run.sites(v))
-
-
-@OPERATIONS
-def average(run, v, a, b=None):
-    return (a if b is None else a * b).mean(-1, keepdim=True)
-
-
-@OPERATIONS
-def scale(run, v, s, x):
-    return s[..., v["column"], None] * x
-
-
-@OPERATIONS
-def pick(run, v, s):
-    return s[..., v["column"]:v["column"] + v.numbers]
-
-
-@OPERATIONS
-def join(run, v, a, b):
-    return torch.cat([a, b], -1)
-
-
-@OPERATIONS("mean_of_rows")
-def mean_of_all(run, v, x):
-    return x.mean((0, 1), keepdim=True)
 
 
 # --- rules -----------------------------------------------------------------------------------
@@ -268,11 +213,6 @@ def softmax_by_head(run, v, x):
 
 
 @OPERATIONS
-def mix(run, v, a, x):
-    return a @ x
-
-
-@OPERATIONS
 def mix_by_head(run, v, a, x):
     return torch.einsum("psth,pthg->pshg", _pairs(run, a), _heads(run, v, x)).flatten(2)
 
@@ -306,8 +246,3 @@ def mix_places(run, v, x):
     for row, column, value in v["entries"]:
         S[row, column] = value
     return S @ x
-
-
-@OPERATIONS
-def pool(run, v, x):
-    return x.mean(1, keepdim=True)

@@ -28,31 +28,14 @@ def causal_softmax(logits: torch.Tensor) -> torch.Tensor:
     return torch.softmax(logits.masked_fill(later, -math.inf), -1)
 
 
-# --- of numbers ------------------------------------------------------------------------------
-
-@NUMBERS
-def plus(run, v, s):
-    return s + v["c"]
-
-
-@NUMBERS
-def power(run, v, s):
-    return s ** v["c"]
-
-
-@NUMBERS("sum")
-def total(run, v, s):
-    return s.sum(-1, keepdim=True)
-
-
-@NUMBERS
-def log_sum_exp(run, v, s):
-    return s.logsumexp(-1, keepdim=True)
-
-
-@NUMBERS
-def softmax(run, v, s):
-    return causal_softmax(s) if v["causal"] else torch.softmax(s, -1)
+NUMBERS |= {"plus": lambda run, v, s: s + v["c"],
+            "power": lambda run, v, s: s ** v["c"],
+            "sum": lambda run, v, s: s.sum(-1, keepdim=True),
+            "log_sum_exp": lambda run, v, s: s.logsumexp(-1, keepdim=True),
+            "softmax": lambda run, v, s: causal_softmax(s) if v["causal"] else torch.softmax(s, -1)}
+ROWS |= {"watch": lambda run, v, x: x}
+PENALTIES |= {"mean": lambda run, v, s: v["c"] * s.sum(-1).mean(),
+              "mean_square": lambda run, v, s: v["c"] * (s ** 2).sum(-1).mean()}
 
 
 def _weights(v, s):
@@ -92,27 +75,8 @@ def entropy(run, v, s):
     return -torch.special.xlogy(q, q).sum(-1, keepdim=True) / math.log(s.shape[-1])
 
 
-# --- of rows ---------------------------------------------------------------------------------
-
-@ROWS
-def watch(run, v, x):
-    return x
-
-
 @ROWS
 def select(run, v, x):
     chosen = largest(x + run.biases[v.state], v["top"])
     run.loads[v.state] = chosen.mean((0, 1)), v["rho"], v["eta_bias"], v["sign"]
     return chosen
-
-
-# --- terms of the loss -----------------------------------------------------------------------
-
-@PENALTIES
-def mean(run, v, s):
-    return v["c"] * s.sum(-1).mean()
-
-
-@PENALTIES
-def mean_square(run, v, s):
-    return v["c"] * (s ** 2).sum(-1).mean()

@@ -11,32 +11,11 @@ from dmft.torch.muon import Muon
 from dmft.torch.table import Table
 
 LOSSES, OPTIMIZERS = Table("loss"), Table("optimizer")
-
-
-@LOSSES
-def mse(f, y):
-    return 0.5 * (y - f) ** 2
-
-
-@LOSSES
-def huber(f, y):
-    return torch.nn.functional.huber_loss(f, y, reduction="none")
-
-
-@LOSSES
-def logistic(f, y):
-    return torch.logaddexp(-y * f, torch.zeros_like(f))
-
-
-@LOSSES
-def hinge(f, y):
-    return torch.relu(1 - y * f)
-
-
-@LOSSES
-def cross_entropy(f, y):
-    """A row of zeros is not asked."""
-    return -y * torch.log_softmax(f, -1)
+LOSSES |= {"mse": lambda f, y: 0.5 * (y - f) ** 2,
+           "huber": lambda f, y: torch.nn.functional.huber_loss(f, y, reduction="none"),
+           "logistic": lambda f, y: torch.logaddexp(-y * f, torch.zeros_like(f)),
+           "hinge": lambda f, y: torch.relu(1 - y * f),
+           "cross_entropy": lambda f, y: -y * torch.log_softmax(f, -1)}     # 0: is not asked
 
 
 def loss_of(kind: str, f: torch.Tensor, y: torch.Tensor, several: bool = False,

@@ -124,24 +124,8 @@ def pow(read, x, c):                                            # noqa: A001 (Py
     return read.each(lambda one: read.builder.power(one, float(c)), x)
 
 
-@HANDLERS
-def square(read, x):
-    return pow(read, x, 2)
-
-
-@HANDLERS
-def sqrt(read, x):
-    return pow(read, x, 0.5)
-
-
-@HANDLERS
-def rsqrt(read, x):
-    return pow(read, x, -0.5)
-
-
-@HANDLERS
-def reciprocal(read, x):
-    return pow(read, x, -1)
+for _name, _power in (("square", 2), ("sqrt", 0.5), ("rsqrt", -0.5), ("reciprocal", -1)):
+    HANDLERS(_name)(lambda read, x, c=_power: pow(read, x, c))
 
 
 @HANDLERS("tanh", "sigmoid", "relu", "silu", "exp", "log", "sin", "cos", "erf")

@@ -14,14 +14,9 @@ from dmft.torch.importing.pointwise import add, mul
 from dmft.torch.importing.unsummed import product
 
 
-@HANDLERS
-def mm(read, a, b):
-    return contract(read, a, b, 0)
-
-
-@HANDLERS
-def bmm(read, a, b):
-    return contract(read, a, b, 1)
+@HANDLERS("mm", "bmm")
+def multiplied(read, a, b):
+    return contract(read, a, b, len(read.shapes()) - 2)
 
 
 @HANDLERS
@@ -39,7 +34,7 @@ def dot(read, a, b):
 
 @HANDLERS("addmm", "baddbmm")
 def addmm(read, bias, a, b, beta=1, alpha=1):
-    found = contract(read, a, b, len(read.shapes()) - 2)
+    found = multiplied(read, a, b)
     found = found if alpha == 1 else mul(read, found, alpha)
     if isinstance(bias, Constant) and all((one == 0).all() for one in bias.values):
         return found
