@@ -65,8 +65,7 @@ int aggregation_declare(const struct declaring *d, record_fill *fill, struct err
     if (d->net->program->mixture.rows)
         TRY(record_fill_by(d->record, fill, 0, TERMS, err));
     for (int k = 0; k < TERMS; k++) {
-        const struct series series = {
-            .dims = "t", .about = term[k].about, .equation = term[k].equation};
+        const struct series series = {.dims = "t", SERIES_TEXT(term[k])};
         if (signal_exists(d->net, k))
             TRY(series_add(d, k, series, err, "rms_%s", term[k].name));
     }

@@ -344,8 +344,7 @@ int coordinate_declare(const struct declaring *d, struct err *err) {
             bool f = v->op->matrix == MATRIX_READ_OUT && (k < BACK || k == DELTA);
             const struct series series = {
                 .dims = "t",
-                .about = slot[k].about,
-                .equation = slot[k].equation,
+                SERIES_TEXT(slot[k]),
                 .label = v->matrix.weight.family ? NULL : v->matrix.weight.label};
             if (series_exists(p, v, k, back, parts, aligned))
                 TRY(series_add(d, k, series, err, "rms_%s%s", f ? "f" : node_family(v),

@@ -78,8 +78,7 @@ int expert_kernels_declare(const struct declaring *d, int item, struct err *err)
     TRY(record_fill_by(d->record, fill, item, 2, err));
     for (int slot = SQUARE; slot <= SINGLE && (slot == SQUARE || kept); slot++) {
         const struct series series = {.dims = tokens ? part[slot].tokens : part[slot].inputs,
-                                      .about = part[slot].about,
-                                      .equation = part[slot].equation,
+                                      SERIES_TEXT(part[slot]),
                                       .first_run = slot == SINGLE,
                                       .shape = {T, R, T, R, kept}};
         TRY(series_add(d, slot, series, err, "%s_%s", kernel->name, part[slot].suffix));

@@ -39,8 +39,7 @@ static int add_field(const struct declaring *d, const struct named_rows *named, 
                      struct err *err) {
     bool average = k == MEAN || k == SQUARE;
     struct series series = {
-        .about = part[k].about,
-        .equation = part[k].equation,
+        SERIES_TEXT(part[k]),
         .dims = part[k].dims[fields_form(d->net, named)],
         .times = TIMES_FIELDS,
         .counted = average && counts_counted(d->net, named->node, named->gradient),

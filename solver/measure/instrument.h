@@ -38,6 +38,8 @@ int series_add(const struct declaring *d, int slot, struct series series, struct
                const char *name, ...) __attribute__((format(printf, 5, 6)));
 /* This adds a series by its fields, which stand behind its name. */
 #define SERIES_ADD(d, slot, name, ...) series_add(d, slot, (struct series){__VA_ARGS__}, err, name)
+/* The sentences of a series, from a row of a table. */
+#define SERIES_TEXT(row) .about = (row).about, .equation = (row).equation
 /* The word of this number, from 0, of a list in [output]; false: there are fewer. */
 bool instrument_word(const char *words, int number, char word[SERIES_NAME]);
 /* All instruments, in the order in which the file has their series. */

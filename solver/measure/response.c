@@ -116,8 +116,7 @@ int response_declare(const struct declaring *d, struct err *err) {
         size_t rows = (size_t)rows_of(net, map);
         bool forward = i % 2 == 0, tokens = rows > (size_t)net->setup.data.P;
         struct series series = {.dims = tokens ? "t row s column" : "t mu s nu",
-                                .about = texts[forward].about,
-                                .equation = texts[forward].equation,
+                                SERIES_TEXT(texts[forward]),
                                 .label = map->declared.label,
                                 .shape = {T, rows, T, rows}};
         if (map->declared.for_all_inputs) {

@@ -89,8 +89,7 @@ int router_statistics_declare(const struct declaring *d, struct err *err) {
     TRY(record_fill_by(d->record, fill, 0, PARTS, err));
     for (enum part k = 0; k < PARTS; k++) {
         struct series series = {.dims = rows > P ? "t mu token" : "t mu",
-                                .about = part[k].about,
-                                .equation = part[k].equation,
+                                SERIES_TEXT(part[k]),
                                 .shape = {0, P, rows / P}};
         if (k == LOAD) {
             series.dims = "t probability";

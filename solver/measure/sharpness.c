@@ -314,8 +314,7 @@ int sharpness_declare(const struct declaring *d, struct err *err) {
         for (int i = -1; i < (asked == SHARPNESS_BLOCKS ? matrices : 0); i++)
             TRY(add_sharpness(d, adam, i, err));
     for (int k = 0; k < NUMBERS; k++) {
-        const struct series series = {
-            .dims = "t", .about = number[k].about, .equation = number[k].equation};
+        const struct series series = {.dims = "t", SERIES_TEXT(number[k])};
         if (is_known(training, k))
             TRY(series_add(d, k, series, err, "%s", number[k].name));
     }

@@ -161,8 +161,7 @@ int singular_declare(const struct declaring *d, struct err *err) {
         TRY(record_fill_by(d->record, fill, i, SLOTS, err));
         for (enum slot k = 0; k < SLOTS; k++) {
             const struct series series = {.dims = k >= EDGE ? "t" : "t singular",
-                                          .about = forms[k].about,
-                                          .equation = forms[k].equation,
+                                          SERIES_TEXT(forms[k]),
                                           .label = map->declared.label,
                                           .shape = {0, (size_t)d->config->output.singular_values}};
             TRY(series_add(d, k, series, err, "singular_%s%s", map->declared.name, forms[k].name));

@@ -96,8 +96,7 @@ static int add_spectrum(const struct declaring *d, const struct chosen *chosen, 
         const struct series series = {.dims = k == ALIGNMENT ? "t"
                                               : tokens       ? "t k_row"
                                                              : "t k",
-                                      .about = finding[k].about,
-                                      .equation = finding[k].equation,
+                                      SERIES_TEXT(finding[k]),
                                       .shape = {0, (size_t)chosen->rows}};
         if (k == SPECTRUM || chosen->columns)
             TRY(series_add(d, k, series, err, "%.80s_%s", chosen->name, finding[k].name));

@@ -122,8 +122,7 @@ static int add_weights(const struct declaring *d, const struct node *v, enum slo
     if (!shape_of(d->net, v, slot, shape))
         return CODE_OK;
     const struct series series = {.dims = dims,
-                                  .about = forms[form].about,
-                                  .equation = forms[form].equation,
+                                  SERIES_TEXT(forms[form]),
                                   .label = v->matrix.weight.label,
                                   .times = times,
                                   .runs_alone = true,
