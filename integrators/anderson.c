@@ -5,25 +5,22 @@
 
 void anderson_free(struct anderson *anderson) {
     free(anderson->x);
-    free(anderson->F);
-    free(anderson->weight);
-    for (int j = 0; j < ANDERSON_DEPTH; j++) {
-        free(anderson->dx[j]);
-        free(anderson->dF[j]);
-    }
     *anderson = (struct anderson){0};
 }
 
+/* All lists in one piece, which x begins. */
 static int make_room(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count,
                      struct err *err) {
+    size_t size = 0;
     for (int k = 0; k < count; k++)
-        anderson->size += twotime_size(kernel[k].given);
-    TRY(base_alloc(&anderson->x, anderson->size, sizeof(double), err));
-    TRY(base_alloc(&anderson->F, anderson->size, sizeof(double), err));
-    TRY(base_alloc(&anderson->weight, anderson->size, sizeof(double), err));
+        size += twotime_size(kernel[k].given);
+    TRY(base_alloc(&anderson->x, (3 + 2 * (size_t)anderson->depth) * size, sizeof(double), err));
+    anderson->size = size;
+    anderson->F = anderson->x + size;
+    anderson->weight = anderson->F + size;
     for (int j = 0; j < anderson->depth; j++) {
-        TRY(base_alloc(&anderson->dx[j], anderson->size, sizeof(double), err));
-        TRY(base_alloc(&anderson->dF[j], anderson->size, sizeof(double), err));
+        anderson->dx[j] = anderson->weight + (1 + 2 * (size_t)j) * size;
+        anderson->dF[j] = anderson->dx[j] + size;
     }
     return CODE_OK;
 }

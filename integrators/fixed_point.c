@@ -125,12 +125,13 @@ static int build_net(struct iteration *it, struct err *err) {
     return CODE_OK;
 }
 
-/* The k-th of Phi, A, G, B of a map; NULL: the map has no such response. */
-static const char *name_of(const struct map *map, int k) {
+/* The name of the k-th of Phi, A, G, B of all maps; false: the map has no such response. */
+static bool name_kernel(const struct net *net, int k, char name[FIXED_POINT_NAME]) {
     static const char *const names[] = {"Phi", "A", "G", "B"};
+    const struct map *map = net->maps.item[k / 4];
     const struct map_numbers *n = &map->numbers;
-    bool absent = (k == 1 && n->fr == 0) || (k == 3 && n->fg == 0);
-    return absent ? NULL : names[k];
+    snprintf(name, FIXED_POINT_NAME, "%s_%s", names[k % 4], map->declared.name);
+    return k % 4 == 1 ? n->fr != 0 : k % 4 == 3 ? n->fg != 0 : true;
 }
 
 static void list_kernels(struct iteration *it) {
@@ -140,10 +141,8 @@ static void list_kernels(struct iteration *it) {
         struct field_kernels *given = &field_of(map)->given, *measured = &field_of(map)->measured;
         struct fixed_point_kernel *kernel = &it->kernel[it->count];
         int side = i % 4 / 2;
-        if (!name_of(map, i % 4))
+        if (!name_kernel(&it->net, i, kernel->name))
             continue;
-        snprintf(kernel->name, sizeof kernel->name, "%s_%s", name_of(map, i % 4),
-                 map->declared.name);
         kernel->given = i % 2 ? &given->R[side] : &given->K[side];
         kernel->measured = i % 2 ? &measured->R[side] : &measured->K[side];
         it->count++;
@@ -157,12 +156,8 @@ int fixed_point_names(const struct net_setup *setup, char (**names)[FIXED_POINT_
     *names = NULL;
     TRY(net_declare(&net, setup, err));
     TRY(base_alloc(names, 4 * (size_t)net.maps.count, sizeof **names, err));
-    for (int i = 0; i < 4 * net.maps.count; i++) {
-        const char *name = name_of(net.maps.item[i / 4], i % 4);
-        if (name)
-            snprintf((*names)[(*count)++], FIXED_POINT_NAME, "%s_%s", name,
-                     net.maps.item[i / 4]->declared.name);
-    }
+    for (int i = 0; i < 4 * net.maps.count; i++)
+        *count += name_kernel(&net, i, (*names)[*count]);
     return CODE_OK;
 }
 

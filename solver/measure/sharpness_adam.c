@@ -126,24 +126,21 @@ int sharpness_precondition(const struct sharpness_source *source, const struct t
     struct entry_rule rule = training->optimizer->rule(&step);
     struct entries e = {.R = p->rows, .O = source->outputs};
     size_t n = (size_t)(net->setup.data.P * e.O), R = (size_t)p->rows, all = (size_t)e.O * R;
-    FREED(base_free) double *v = NULL, *z = NULL, *q = NULL;
-    int code = CODE_OK;
     describe_entries(p, &e);
     memset(K, 0, n * n * sizeof *K);
-    DO(base_alloc(&e.a, (all + R) * e.lines, sizeof *e.a, err));
-    DO(base_alloc(&e.b, (e.same ? R : all + R) * e.columns, sizeof *e.b, err));
-    DO(base_alloc(&v, 2 * e.columns, sizeof *v, err));
-    DO(base_alloc(&z, (e.same ? R : all) * e.columns, sizeof *z, err));
-    DO(base_alloc(&q, all * all, sizeof *q, err));
+    SCRATCH(double, a, (all + R) * e.lines);
+    SCRATCH(double, b, (e.same ? R : all + R) * e.columns);
+    SCRATCH(double, v, 2 * e.columns);
+    SCRATCH(double, z, (e.same ? R : all) * e.columns);
+    SCRATCH(double, q, all *all);
+    e.a = a;
+    e.b = b;
     fill_entries(source, i, &e);
-    DO(net->setup.backend->sync(err));
+    TRY(net->setup.backend->sync(err));
     for (size_t k = 0; k < e.lines; k++) {
         weigh_entries(source, p, &e, &rule, k, v, v + e.columns);
         weighted_products(&e, v + e.columns, z, q);
         add_row(net, p, &e, k, q, K);
     }
-done:
-    free(e.a);
-    free(e.b);
-    return code;
+    return CODE_OK;
 }
