@@ -20,6 +20,10 @@
 #define LONG_SUMS 131072
 #define SHORT 128
 #define PIECE 256
+/* Sites whose sums, of some rows, stay in the first cache. */
+#define PLACED 64
+/* So few sums, as those of attention of an input, need no memory of their own. */
+#define FEW_SUMS 128
 /* In single precision rows meet a matrix in pieces, one for each thread, as long as a piece has so
  * many rows: the matrix is copied for each of them. There are so few pieces that none is so much
  * shorter than others that it would have few rows. */
@@ -118,12 +122,14 @@ static real *site_at(struct rows rows, int row, int site, int *count) {
     return cpu_at(rows, row, site / block) + from;
 }
 
-/* Results (first + k, site + l) = scale sums[k][l], or turned; rows of sums: `columns` long. */
+/* Results (first + k, site + l) = scale sums[k][l], or turned, PLACED sites at a time; rows of
+ * sums: `columns` long. */
 static void place_sums(const double *sums, int columns, bool turned, double scale, int first,
                        int rows, int site, int sites, struct target out) {
     size_t along = turned ? (size_t)columns : 1, across = turned ? 1 : (size_t)columns;
-    for (int k = 0; k < rows; k++)
-        for (int l = 0, run = sites; l < sites; l += run, run = sites - l) {
+    for (int l = 0, run; l < sites; l += run) {
+        run = turned && sites - l > PLACED ? PLACED : sites - l;
+        for (int k = 0; k < rows; k++) {
             const double *from = sums + (size_t)k * across + (size_t)l * along;
             if (out.C) {
                 double *to = out.C + (size_t)(first + k) * out.stride + (size_t)(site + l);
@@ -135,6 +141,7 @@ static void place_sums(const double *sums, int columns, bool turned, double scal
                     to[j] = (real)(out.scale * (scale * from[(size_t)j * along]));
             }
         }
+    }
 }
 
 static void fill_rows_nan(struct rows y) {
@@ -152,8 +159,9 @@ static void dots_into(struct rows a, struct rows b, struct target out) {
     double scale = 1.0 / (double)a.array->sites;
     rows = rows / PIECE * PIECE; /* SUMS / SHORT is one piece */
     rows = x.count < rows ? x.count : rows;
-    double *sums = cpu_scratch(over_ranks, (at_once ? (size_t)a.array->split.parts : 2) *
-                                               (size_t)rows * (size_t)columns);
+    size_t room = (at_once ? (size_t)a.array->split.parts : 2) * (size_t)rows * (size_t)columns;
+    double few[FEW_SUMS],
+        *sums = !over_ranks && room <= FEW_SUMS ? few : cpu_scratch(over_ranks, room);
     for (size_t k = 0; k < (size_t)a.count * (size_t)b.count && !sums && out.C; k++)
         out.C[k] = NAN;
     if (!sums && !out.C)
@@ -168,7 +176,8 @@ static void dots_into(struct rows a, struct rows b, struct target out) {
             else
                 place_sums(sums, fewer.count, false, scale, i, some.count, j, fewer.count, out);
         }
-    free(sums);
+    if (sums != few)
+        free(sums);
 }
 
 void cpu_dots(struct rows a, struct rows b, double *C) {

@@ -1,5 +1,6 @@
 /* Loops over sites of the reference backend: normals, functions, products and averages, groups. */
 #include "kernels/array/cpu.h"
+#include "kernels/array/few_rows.h"
 #include "kernels/array/functions.h"
 
 void cpu_normals(struct rows rows, struct rng_stream stream) {
@@ -34,26 +35,6 @@ void cpu_pointwise(enum fn fn, const double *scale, const double *shift, struct 
                  apply_run(fn, scale, shift, x, value, slope, k, run, block));
 }
 
-/* y = a b of `group` sites, of which b has one number. */
-static void multiply_group(const real *a, real b, int group, real *y) {
-#pragma omp simd
-    for (int j = 0; j < group; j++)
-        y[j] = a[j] * b;
-}
-
-/* The product of `groups` groups, of which a or b may have one number each. */
-static void multiply_groups(const real *a, const real *b, bool whole_a, bool whole_b, int groups,
-                            int group, real *y) {
-    for (int i = 0; i < groups; i++, y += group)
-        if (whole_a)
-            multiply_group(a + i * group, b[i], group, y);
-        else if (whole_b)
-            multiply_group(b + i * group, a[i], group, y);
-        else
-            for (int j = 0; j < group; j++)
-                y[j] = a[i] * b[i];
-}
-
 void cpu_multiply(struct rows a, struct rows b, struct rows y) {
     int group = y.array->group, one_a = a.count == 1 ? 0 : 1, one_b = b.count == 1 ? 0 : 1;
     bool whole_a = a.array->group == group, whole_b = b.array->group == group;
@@ -65,21 +46,29 @@ void cpu_multiply(struct rows a, struct rows b, struct rows y) {
                                         cpu_at(y, k, block)));
     else
         CPU_EACH(cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
-                 multiply_groups(cpu_at(a, k * one_a, block), cpu_at(b, k * one_b, block), whole_a,
-                                 whole_b, cpu_used(y.array, block) / group, group,
-                                 cpu_at(y, k, block)));
+                 functions_multiply_groups(cpu_at(a, k * one_a, block), cpu_at(b, k * one_b, block),
+                                           whole_a, whole_b, cpu_used(y.array, block) / group,
+                                           group, cpu_at(y, k, block)));
 }
 
 /* Rows of one block whose averages are found by one call. */
 #define SUMS_AT_ONCE 32
 /* Sums that are made side by side: one after the other each would wait for its last addition. */
 #define SUMS 4
+/* Groups of at most so many numbers, which begin at multiples of 64 bytes, lie across for that. */
+#define LARGEST_ACROSS 256
 
 static void sum_groups(struct rows x, struct rows y, int k, int block) {
-    int group = x.array->group / y.array->group, used = cpu_used(y.array, block);
+    int group = x.array->group / y.array->group, used = cpu_used(y.array, block), i = 0;
     const real *in = cpu_at(x, k, block);
     real *out = cpu_at(y, k, block);
-    for (int i = 0; i < used; i += SUMS, in += SUMS * group) {
+    real across[LARGEST_ACROSS * FUNCTIONS_SUMS] __attribute__((aligned(64)));
+    bool turn = group <= LARGEST_ACROSS && group * REAL_BYTES % 64 == 0;
+    for (; turn && i + FUNCTIONS_SUMS <= used; i += FUNCTIONS_SUMS, in += FUNCTIONS_SUMS * group) {
+        few_rows_turned(in, (size_t)group, FUNCTIONS_SUMS, group, across, FUNCTIONS_SUMS);
+        functions_sums_across(across, group, out + i);
+    }
+    for (; i < used; i += SUMS, in += SUMS * group) {
         double sums[SUMS] = {0};
         int count = used - i < SUMS ? used - i : SUMS;
         if (count == SUMS)

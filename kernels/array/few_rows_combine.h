@@ -42,6 +42,8 @@ INLINE void NAME(combine_rows)(real *y, bool add, struct few_rows_matrix C, cons
         NAME(combine_tile)(y + i, later, add, C, a + i, na, width, L, V, next, A);
         next += LINE * A * na;
     }
+    for (; V > 2 && i + LANES < n; i += 2 * LANES)
+        NAME(combine_tile)(y + i, y, add, C, a + i, na, width, L, 2, next, 0);
     for (; i < n; i += LANES)
         NAME(combine_tile)(y + i, y, add, C, a + i, na, width, L, 1, next, 0);
 }

@@ -27,18 +27,6 @@ INLINE void NAME(matrix_panels)(struct few_rows_matrix b, int terms, int columns
             NAME(matrix_strip)(b, k, terms - k < LINE ? terms - k : LINE, l, columns, panels);
 }
 
-/* Adds to the sums of R rows the products of a term; `wide`: from term to term of the panel. */
-INLINE void NAME(matrix_term)(const real *const *from, size_t row, const real *panel, size_t wide,
-                              int R, int V, NAME(vec) sum[WIDE][PANEL / LANES]) {
-    NAME(vec) x[PANEL / LANES];
-    UNROLL for (int v = 0; v < V; v++) x[v] = NAME(load)(panel + v * LANES);
-    UNROLL for (int v = 0; v < V; v += LINE / LANES)
-        __builtin_prefetch(panel + 8 * wide + v * LANES);
-    UNROLL for (int r = 0; r < R; r++) {
-        UNROLL for (int v = 0; v < V; v++) sum[r][v] += from[r / 4][(size_t)(r % 4) * row] * x[v];
-    }
-}
-
 /* How the factors of a tile lie: rows one behind the other or ACROSS, and copied, or NEAR. */
 #define ACROSS 1
 #define NEAR 2
@@ -54,16 +42,17 @@ INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size
     wide = lie & NEAR ? wide : PANEL;
     UNROLL for (int r = 0; r < R; r += 4) from[r / 4] = a + (size_t)r * step;
     UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(y + (size_t)r * width, 1);
-    int k = 0;
-    for (; k + 4 <= terms; k += 4) {
-        UNROLL for (int i = 0; i < 4; i++) {
-            NAME(matrix_term)(from, step, panel + (size_t)i * wide, wide, R, V, sum);
-            UNROLL for (int r = 0; r < R; r += 4) from[r / 4] += term;
+    __asm__("" : "+r"(y), "+r"(width)); /* so that where rows of y lie takes no registers below */
+    ONCE for (int k = 0; k < terms; k++, panel += wide) {
+        NAME(vec) x[PANEL / LANES];
+        UNROLL for (int v = 0; v < V; v++) x[v] = NAME(load)(panel + v * LANES);
+        if (!(lie & NEAR))
+            UNROLL for (int v = 0; v < V; v += LINE / LANES)
+                __builtin_prefetch(panel + 8 * PANEL + v * LANES);
+        UNROLL for (int r = 0; r < R; r++) {
+            UNROLL for (int v = 0; v < V; v++) sum[r][v] +=
+                from[r / 4][(size_t)(r % 4) * step] * x[v];
         }
-        panel += 4 * wide;
-    }
-    for (; k < terms; k++, panel += wide) {
-        NAME(matrix_term)(from, step, panel, wide, R, V, sum);
         UNROLL for (int r = 0; r < R; r += 4) from[r / 4] += term;
     }
     UNROLL for (int r = 0; r < R; r++) {

@@ -7,9 +7,11 @@
 #define INLINE TARGET static inline __attribute__((always_inline))
 #ifdef __clang__
 #define UNROLL _Pragma("unroll")
+#define ONCE _Pragma("nounroll")
 #define SHUFFLE(x, y, from) NAME(shuffle)(x, y, from)
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#define ONCE _Pragma("GCC unroll 1")
 #define SHUFFLE __builtin_shuffle
 #endif
 
@@ -82,6 +84,7 @@ TARGET static void NAME(peak)(double *x, long multiply_adds) {
 #undef NAME
 #undef INLINE
 #undef UNROLL
+#undef ONCE
 #undef SHUFFLE
 #undef SUFFIX
 #undef TARGET

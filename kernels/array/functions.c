@@ -115,10 +115,12 @@ void functions_apply(enum fn fn, double scale, double shift, const real *x, int 
         affine(a, b, x + first, count, u);
         for (int i = count; i < whole_lanes(count); i++)
             u[i] = 0;
-        pass(fn, u, whole_lanes(count), v, d);
-        if (value)
+        bool whole = count == whole_lanes(count); /* else nothing may be written behind it */
+        pass(fn, u, whole_lanes(count), whole && value ? value + first : v,
+             whole && slope ? slope + first : d);
+        if (value && !whole)
             memcpy(value + first, v, bytes);
-        if (slope)
+        if (slope && !whole)
             memcpy(slope + first, d, bytes);
     }
 }
@@ -222,4 +224,27 @@ CLONES void functions_multiply(const real *x, const real *y, int n, real *out) {
 #pragma omp simd
     for (int i = 0; i < n; i++)
         out[i] = x[i] * y[i];
+}
+
+CLONES void functions_multiply_groups(const real *a, const real *b, bool whole_a, bool whole_b,
+                                      int groups, int group, real *y) {
+    const real *whole = whole_a ? a : b, *one = whole_a ? b : a;
+    for (int i = 0; i < groups; i++, y += group)
+        if (whole_a || whole_b)
+#pragma omp simd
+            for (int j = 0; j < group; j++)
+                y[j] = whole[i * group + j] * one[i];
+        else
+            for (int j = 0; j < group; j++)
+                y[j] = a[i] * b[i];
+}
+
+CLONES void functions_sums_across(const real *x, int rows, real *out) {
+    double sums[FUNCTIONS_SUMS] = {0};
+    for (int k = 0; k < rows; k++, x += FUNCTIONS_SUMS)
+#pragma omp simd
+        for (int i = 0; i < FUNCTIONS_SUMS; i++)
+            sums[i] += (double)x[i];
+    for (int i = 0; i < FUNCTIONS_SUMS; i++)
+        out[i] = (real)sums[i];
 }

@@ -24,6 +24,13 @@ void functions_sums(const real *x, size_t step_x, const real *y, size_t step_y, 
                     double *sums);
 /* out_i = x_i y_i; out may be x or y */
 void functions_multiply(const real *x, const real *y, int n, real *out);
+/* It does so for `groups` groups of sites, of which a or b may have one number each; y may be the
+ * factor that is whole. */
+void functions_multiply_groups(const real *a, const real *b, bool whole_a, bool whole_b, int groups,
+                               int group, real *y);
+/* out_i = sum_k x_k,i, row after row; rows lie one behind the other. */
+#define FUNCTIONS_SUMS 16
+void functions_sums_across(const real *x, int rows, real *out);
 /* y_i += entry_step(g_i, m_i, v_i) */
 void functions_entries(const struct entry_rule *rule, const real *g, int n, real *m, real *v,
                        real *y);

@@ -48,6 +48,8 @@ typedef unsigned real_bits;
 #define functions_normals functions_normals_single
 #define functions_sums functions_sums_single
 #define functions_multiply functions_multiply_single
+#define functions_multiply_groups functions_multiply_groups_single
+#define functions_sums_across functions_sums_across_single
 #define functions_entries functions_entries_single
 
 #else

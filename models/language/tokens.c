@@ -144,6 +144,8 @@ struct value program_softmax(struct program *p, struct value logits, bool causal
 static const double *matrix_of(const struct net *net, const struct node *v, const double *A) {
     int n = net->setup.data.n;
     double *out = net->program->c;
+    if (v->constant.factor == 1 && !v->constant.transposed)
+        return A;
     for (ptrdiff_t s = 0; s < n; s++)
         for (ptrdiff_t t = 0; t < n; t++)
             out[s * n + t] =
