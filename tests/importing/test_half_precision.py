@@ -66,3 +66,14 @@ def test_single_precision_is_not_mentioned():
     with warnings.catch_warnings():
         warnings.simplefilter("error", dmft.NoteWarning)
         dmft.torch.import_module(lambda N: Scaled(N).float(), modules.numbers(), (16, 32))
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+def test_each_parameter_is_stored_in_its_own_type():
+    """So that those in single precision are not rounded as the first one, which has half of it."""
+    mine = dmft.torch.import_module(Scaled, modules.numbers(), (16, 32))
+    first, second = Scaled(16), Scaled(16)
+    second.read.bfloat16()
+    mine.store(mine.load(first), second)
+    assert second.read.weight.dtype == torch.bfloat16
+    torch.testing.assert_close(second.head.weight, first.head.weight)

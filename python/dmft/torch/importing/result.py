@@ -301,7 +301,7 @@ class Imported:
         with torch.no_grad():
             for part in self.parts:
                 V = part.with_common(net.weights, N)
-                part.into(parameters, V.to(next(iter(parameters.values())).dtype), N)
+                part.into(parameters, V, N)
             for name in self._builds.ignored:
                 parameters[name].zero_()
             for stack, names in of_lists(mine).items() if mine is not module else ():
