@@ -24,29 +24,29 @@ static const struct {
     const char *what, *ini;
     int steps;
 } kinds[] = {
-    {"gradient descent", DATA("regime2") SIZES EXPERTS, 60},
+    {"gradient descent", DATA("regime2") SIZES EXPERTS, 40},
     {"momentum, clipped, at a rate that falls",
-     DATA("dense") "[training]\noptimizer = momentum\nschedule = linear\nclip = 0.05\n" SIZES, 60},
-    {"Adam", DATA("regime2") "[training]\noptimizer = adam\neta0 = 0.02\n" SIZES EXPERTS, 40},
+     DATA("dense") "[training]\noptimizer = momentum\nschedule = linear\nclip = 0.05\n" SIZES, 40},
+    {"Adam", DATA("regime2") "[training]\noptimizer = adam\neta0 = 0.02\n" SIZES EXPERTS, 27},
     {"minibatches and test inputs",
      DATA("regime2") "[data]\ntest_inputs = 3\n[training]\nbatch = 3\norder = shuffled\n" SIZES
          EXPERTS,
-     20},
+     14},
     {"adaptive steps, with responses",
      DATA("dense") "[training]\nintegrator = bs32\n[output]\nresponses = yes\n" SIZES, 10},
     {"selection biases",
      DATA("residual") "alpha = 1\nrho = 0.25\nexpert_width = 2\neta_bias = 0.1\n" SIZES
                       "[solver]\nexpert_sites = 16\n",
-     40},
+     27},
     {"tokens, networks that are not centred",
      "[reference]\ncentre = no\n[data]\nsource = markov\ninputs = 3\ntokens = 3\nvocabulary = 4\n"
      "[training]\nloss = cross_entropy\n[network]\nmodel = transformer\ndepth = 1\n" SIZES,
      15},
     {"two-time kernels and responses",
-     DATA("regime2") "[output]\nkernels = full\nresponses = yes\n" SIZES EXPERTS, 20},
-    {"coordinate check", DATA("regime2") "[reference]\ncoordinate_check = yes\n" SIZES EXPERTS, 30},
+     DATA("regime2") "[output]\nkernels = full\nresponses = yes\n" SIZES EXPERTS, 14},
+    {"coordinate check", DATA("regime2") "[reference]\ncoordinate_check = yes\n" SIZES EXPERTS, 20},
     {"matrices, some of them at times that a longer run has not",
-     DATA("dense") "[data]\ntest_inputs = 3\n[output]\nweights = both\n" SIZES, 60},
+     DATA("dense") "[data]\ntest_inputs = 3\n[output]\nweights = both\n" SIZES, 40},
     {"networks that diverge",
      DATA("regime2") "activation = linear\ngate = constant\n[training]\neta0 = 0.6\n[reference]\n"
                      "widths = 2 16\nseeds = 6\n[solver]\nreplicates = 2\nsites = 64\n"
@@ -311,7 +311,7 @@ static void wrong_words(const char *name, const char *const *go_on, double share
     size_t size;
     int refused = 0, runs = 0;
     FREED(base_free) char *good = cli_read(name, &size), *now = cli_read(name, &size);
-    size_t step = cuts > 1 ? 1 : 3; /* bytes; words begin at every place */
+    size_t step = cuts > 1 ? 1 : 5; /* bytes; words begin at every place */
     for (size_t at = 16 + (size_t)((1 - share) * (double)size); at + 16 <= size; at += step) {
         int64_t word;
         memcpy(&word, good + at, sizeof word);
