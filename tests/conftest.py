@@ -11,6 +11,7 @@ import pytest
 from dmft.files import load
 from matplotlib import rcParams
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 from dmft.plot import STYLE, command, select, sweeps
 
 # What is imported stays, and hundreds of thousands of objects come and go before garbage is
@@ -49,6 +50,14 @@ def coarse(monkeypatch):
     for ticks in ("get_majorticklocs", "get_minorticklocs"):
         monkeypatch.setattr(Axis, ticks, lambda _: [])
     monkeypatch.setitem(rcParams, "axes.titley", 1.0)
+
+
+@pytest.fixture
+def sketched(monkeypatch, coarse):
+    """To lay out panels takes half of the time of a picture; most of the rest are its pixels."""
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: save(figure, path, dpi=20))
 
 
 KEYS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "ref", "keys.ini")

@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pytest
 import xarray
-from matplotlib.figure import Figure
 
 import dmft
 from dmft.judgement import COUNT
@@ -106,14 +105,6 @@ LONG = bool(os.environ.get("LONG"))
 SHORT = ("delay", "depth_pass", "sparse_limit", "balance_gradients", "muon_rates", "text_rates",
          "text_decay")
 DRAWN_SHORT = ("collapse", "depth_pass", "sparse_limit", "text_shapes", "shapes")
-
-
-@pytest.fixture
-def sketched(monkeypatch, coarse):
-    """To lay out panels takes half of the time of a picture; most of the rest are its pixels."""
-    save = Figure.savefig
-    monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
-    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: save(figure, path, dpi=20))
 
 
 def reader(name):

@@ -55,7 +55,7 @@ def data(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", TABLE if os.environ.get("LONG") else SHORT)
-def test_every_study_gives_a_picture(data, name, monkeypatch):
+def test_every_study_gives_a_picture(data, name, monkeypatch, sketched):
     for study in TABLE[name]["data"]:
         if not (data / f"{study}.h5").exists():
             dmft.sweep(small(study, data), output=str(data / f"{study}.h5"), progress=False)
@@ -79,7 +79,7 @@ def test_every_study_gives_a_picture(data, name, monkeypatch):
 
 @pytest.mark.parametrize("name", [name for name in TABLE if os.path.exists(gallery.kept_of(name))
                                   and (os.environ.get("LONG") or name in KEPT)])
-def test_the_page_says_what_was_kept(name, tmp_path):
+def test_the_page_says_what_was_kept(name, tmp_path, sketched):
     seen, rows = gallery.draw_kept(name, TABLE[name], str(tmp_path / "picture.png"))
     with open(os.path.join(ROOT, "docs", "gallery.md"), encoding="utf-8") as file:
         page = file.read()
@@ -139,7 +139,7 @@ def test_page():
                for name in os.listdir(pictures))
 
 
-def test_readme(data, tmp_path, monkeypatch):
+def test_readme(data, tmp_path, monkeypatch, sketched):
     """Its Python makes its picture, its links are there, and the Lua of docs/networks.md runs."""
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         readme = file.read()
