@@ -23,9 +23,10 @@ static void over_shapes(void **state) {
     for (size_t i = turn = 0; i < LENGTH(shape_groups); i++)
         for (size_t j = 0; j < LENGTH(shape_group); j++)
             for (size_t k = 0; k < LENGTH(counts); k++, turn++) {
-                if (shape_groups[i] != 257 &&
-                    (shape_group[j] > 3 || (counts[k] > 3 && shape_groups[i] > 257)))
-                    continue; /* for speed */
+                if ((shape_groups[i] != 257 &&
+                     (shape_group[j] > 3 || (counts[k] > 3 && shape_groups[i] > 257))) ||
+                    (backend->bytes == sizeof(float) && (i + j + k) % 2))
+                    continue; /* for speed: both precisions have one source */
                 (*one)((struct shape){shape_groups[i], shape_group[j]}, counts[k]);
                 release();
             }
