@@ -435,3 +435,6 @@ def test_curves_are_apart_by_the_factor_between_them(factor):
     low, high = np.exp(np.quantile(samples, (0.025, 0.975)))
     assert count == 9 and low <= factor <= high < factor * 1.1
     assert (chi < 22) == (factor == 1)
+    rows = [("mup", "zero", "1", "0.25", "64", "0.1", "1", "0", "2")]  # of three networks
+    (_, error), = script("collapse").losses_of(rows, 3)["mup", "zero"][64].values()
+    assert abs(error - 1 / 4.302653) < 1e-6

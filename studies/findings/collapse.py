@@ -27,6 +27,7 @@ from dmft.study.curves import compare  # noqa: E402
 HEAD = ("parameterization", "read-out", "depth", "M over N", "N", "of", "value", "low", "high")
 RATE, NEAR, NO_LIMIT = "training.eta0", 1.25, ("mup", "zero")
 CORRECTED = (0.1414, 0.2, 0.2828)  # rates at which losses are fitted
+KEPT = 10  # networks of which the intervals of the tables that are kept are
 
 
 def key_of(unit) -> tuple:
@@ -92,7 +93,7 @@ def tell(rows):
             print(f"{names}: {row[5]} {value:.3g} [{low:.3g}, {high:.3g}]: {claims}")
 
 
-def tell_corrections(rows):
+def tell_corrections(rows, networks):
     """Whether losses at one rate are a + b/N: chi squared of the fit to all widths, beside what it
     exceeds in one good fit of twenty, and what is left of b/N at the largest width."""
     by = {}
@@ -104,7 +105,7 @@ def tell_corrections(rows):
         if len(N) < 4 or key[4] not in CORRECTED:
             continue
         mean, low, _ = np.array([curve[int(n)] for n in N]).T
-        error = (mean - low) / float(student(9))  # of ten networks
+        error = (mean - low) / float(student(networks - 1))
         if not (error > 0).all():
             continue
         fit = np.stack([np.ones_like(N), 1 / N], 1) / error[:, None]
@@ -117,14 +118,15 @@ def tell_corrections(rows):
               f"{chi:.2g}, of which {limit:.2g} is exceeded in one good fit of twenty")
 
 
-def losses_of(rows):
-    """{(parameterization, read-out): {N: {rate: (ln loss, its standard error)}}}"""
+def losses_of(rows, networks):
+    """{(parameterization, read-out): {N: {rate: (ln loss, its standard error)}}}, of intervals of
+    so many networks."""
     found = {}
     for row in rows:
         if row[5] not in ("shift", "factor") and row[2:4] == ("1", "0.25") \
                 and "blocks" not in row[0]:
             mean, low, high = map(float, row[6:])
-            error = max((high - low) / 2 / float(student(9)) / mean, 1e-4)  # of the digits
+            error = max((high - low) / 2 / float(student(networks - 1)) / mean, 1e-4)  # of digits
             found.setdefault(row[:2], {}).setdefault(int(row[4]), {})[row[5]] = \
                 np.log(mean), error
     return found
@@ -141,11 +143,11 @@ def apart(one, other):
     return np.sqrt(np.maximum(square, 0)), np.sum((ratio / error) ** 2), len(same)
 
 
-def tell_doublings(rows):
+def tell_doublings(rows, networks=KEPT):
     """How far curves are apart from each width to the next; whether those of the two largest are
     within a factor where there is a limit; and whether muP with zero is farther from its smallest
     width than each of the others."""
-    found = losses_of(rows)
+    found = losses_of(rows, networks)
     still, far, words = [], {}, []
     for side, by in found.items():
         widths = sorted(by)
@@ -232,14 +234,16 @@ def tell_together(curves):
 
 
 def main(path, out=None, picture=None, *more):
-    rows = []
+    rows, networks = [], set()
     for one in (path, *more):
         curves = curves_of(dmft.load(one))
+        networks |= {np.size(runs) for curve in curves.values() for runs in curve.values()
+                     if np.isfinite(runs).all()}
         rows += rows_of(curves)
         tell_together(curves)
     tell(rows)
-    tell_corrections(rows)
-    tell_doublings(as_text(rows))
+    tell_corrections(rows, min(networks))
+    tell_doublings(as_text(rows), min(networks))
     keep(rows, HEAD, draw, out, picture)
 
 
