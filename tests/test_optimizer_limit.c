@@ -12,16 +12,10 @@ static void step(struct net *net, const struct run *run) {
 
 /* Runs of an ini text, replicates of the limit without networks. */
 static void open_run(struct run *run, const char *network, const char *training) {
-    static const char name[] = "build/test_optimizer_limit.ini";
-    FILE *file = fopen(name, "w");
-    assert_non_null(file);
-    fprintf(file,
-            "[network]\n%s\n[data]\ninputs = 3\ndimension = 4\n[training]\n%s\n[solver]\n"
-            "sites = 300\ntolerance = 1e-6\n",
-            network, training);
-    fclose(file);
-    support_run(run, name, NULL);
-    remove(name);
+    support_run_text(run, NULL,
+                     "[network]\n%s\n[data]\ninputs = 3\ndimension = 4\n[training]\n%s\n"
+                     "[solver]\nsites = 300\ntolerance = 1e-6\n",
+                     network, training);
 }
 
 /* eta0 m/(sqrt(v) + eps) -> (eta0/eps) gradient, relative to |gradient|/eps = 1e-8; multipliers of

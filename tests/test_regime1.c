@@ -6,13 +6,7 @@
 
 /* Runs of an ini text: overrides can replace keys of a file, not take them away. */
 static void run_of(struct run *run, const char *text, const char *const *overrides) {
-    static const char name[] = "build/test_regime1.ini";
-    FILE *file = fopen(name, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-    support_run(run, name, overrides);
-    remove(name);
+    support_run_text(run, overrides, "%s", text);
 }
 
 /* Sums have fewer than 200 terms of order one, round-off is below 4e-14, and four steps amplify it

@@ -3,13 +3,15 @@
 #include "tests/support/support.h"
 #include "solver/measure/stats.h"
 
+#include <unistd.h>
+
 enum { WIDTHS = 4 };
 
 /* studies/NAME.ini up to [sweep], whose keys are among the overrides. */
 static void open_study(struct run *run, const char *name, const char *const *overrides) {
-    char path[64], copy[64], line[256];
+    char path[64], copy[96], line[256];
     snprintf(path, sizeof path, "studies/%s.ini", name);
-    snprintf(copy, sizeof copy, "build/test_studies_%s.ini", name);
+    snprintf(copy, sizeof copy, "build/test_studies_%s_%d.ini", name, (int)getpid());
     FILE *from = fopen(path, "r"), *to = fopen(copy, "w");
     assert_non_null(from);
     assert_non_null(to);
