@@ -41,7 +41,7 @@ def test_units_are_single_runs():
 def test_a_sweep_that_is_cut_goes_on(number, code, word):
     """Files that were complete then are not touched by the second call, and the end is that of a
     sweep that nobody cut. A sweep of which all nine are complete before is made again, longer."""
-    steps, before = 100, [None] * 9
+    steps, before = 50, [None] * 9
     while len(before) == 9:
         steps *= 2
         assert steps <= 6400

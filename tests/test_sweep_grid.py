@@ -180,7 +180,7 @@ def test_the_edge_is_told_by_all_widths():
 def test_too_few_sites_are_no_divergence():
     table, _ = sweep("[network]\nmodel = dense\nactivation = relu\n[data]\ninputs = 64\n"
                      "dimension = 40\n[training]\nsteps = 9\neta0 = 0.1\n[solver]\n"
-                     "replicates = 1\n[sweep]\nsolver.sites = 300 4096\n")
+                     "replicates = 1\n[sweep]\nsolver.sites = 300 2048\n")
     assert table.count("failed  [uS]") == 1
     assert "S: the limit needs more sites than it has" in table
     assert of("sweep/failed_sites").ravel().tolist() == [1, 0]
