@@ -1,10 +1,13 @@
 /* Combinations of rows, for few_rows_tile.h. */
 /* Combines L rows of y in V vectors of sites. Meanwhile it fetches the same of y from `later` on,
- * and A lines of 64 bytes for each row of a from `next` on. */
+ * and if `fetch` a line with each row of a, the first of them at `next`, `step` apart. */
 INLINE void NAME(combine_tile)(real *y, const real *later, bool add, struct few_rows_matrix C,
-                               const real *a, int na, size_t width, int L, int V, const real *next,
-                               int A) {
+                               const real *a, int na, size_t width, int L, int V, bool fetch,
+                               const real *next, size_t step) {
     NAME(vec) sum[HIGH][4] = {0};
+    const int ahead = V * LANES > 2 * LINE ? 8 : 16; /* rows of a */
+    const real *from[HIGH / 4 + 1];                  /* each of four rows of coefficients */
+    UNROLL for (int l = 0; l < L; l += 4) from[l / 4] = C.at + (size_t)l * C.row;
     UNROLL for (int l = 0; l < L; l++) {
         UNROLL for (int v = 0; v < V; v++) {
             if (add)
@@ -18,13 +21,17 @@ INLINE void NAME(combine_tile)(real *y, const real *later, bool add, struct few_
         UNROLL for (int v = 0; v < V; v++) {
             x[v] = NAME(load)(a + (size_t)r * width + v * LANES);
             if (v * LANES % LINE == 0)
-                __builtin_prefetch(a + (size_t)(r + 8) * width + v * LANES);
+                __builtin_prefetch(a + (size_t)(r + ahead) * width + v * LANES);
         }
-        UNROLL for (int k = 0; k < A; k++) __builtin_prefetch(next + LINE * (A * r + k), 0, 2);
+        if (fetch) {
+            __builtin_prefetch(next, 0, 2);
+            next += step;
+        }
         UNROLL for (int l = 0; l < L; l++) {
-            UNROLL for (int v = 0; v < V; v++) sum[l][v] += C.at[(size_t)l * C.row] * x[v];
+            UNROLL for (int v = 0; v < V; v++) sum[l][v] +=
+                from[l / 4][(size_t)(l % 4) * C.row] * x[v];
         }
-        C.at += C.column;
+        UNROLL for (int l = 0; l < L; l += 4) from[l / 4] += C.column;
     }
     UNROLL for (int l = 0; l < L; l++) {
         UNROLL for (int v = 0; v < V; v++) * (NAME(vec) *)(y + (size_t)l * width + v * LANES) =
@@ -34,77 +41,60 @@ INLINE void NAME(combine_tile)(real *y, const real *later, bool add, struct few_
 
 /* Rows are padded to whole vectors of 64 bytes; what is computed there is never looked at. */
 INLINE void NAME(combine_rows)(real *y, bool add, struct few_rows_matrix C, const real *a, int na,
-                               int n, size_t width, int L, const real *next, int A) {
+                               int n, size_t width, int L, bool fetch, const real *next,
+                               size_t step) {
     const int V = VECTORS(L), sites = V * LANES;
     int i = 0;
     for (; i + sites <= n; i += sites) {
         const real *later = i + 2 * sites <= n ? y + i + sites : y + (size_t)L * width;
-        NAME(combine_tile)(y + i, later, add, C, a + i, na, width, L, V, next, A);
-        next += LINE * A * na;
+        NAME(combine_tile)(y + i, later, add, C, a + i, na, width, L, V, fetch, next, step);
+        next += step * (size_t)na;
     }
     for (; V > 2 && i + LANES < n; i += 2 * LANES)
-        NAME(combine_tile)(y + i, y, add, C, a + i, na, width, L, 2, next, 0);
+        NAME(combine_tile)(y + i, y, add, C, a + i, na, width, L, 2, false, next, 0);
     for (; i < n; i += LANES)
-        NAME(combine_tile)(y + i, y, add, C, a + i, na, width, L, 1, next, 0);
+        NAME(combine_tile)(y + i, y, add, C, a + i, na, width, L, 1, false, next, 0);
 }
 
 /* Functions of their own for each number of rows: only there do their tiles stay in registers. */
-#define ROWS(L, A)                                                                                 \
-    TARGET static __attribute__((noinline)) void NAME(combine_rows_##L##_##A)(                     \
+#define ROWS(L, fetch)                                                                             \
+    TARGET static __attribute__((noinline)) void NAME(combine_rows_##L##_##fetch)(                 \
         real * y, bool add, struct few_rows_matrix C, const real *a, int na, int n, size_t width,  \
-        const real *next) {                                                                        \
-        NAME(combine_rows)                                                                         \
-        (y, add, C, a, na, n, width, L, next, A);                                                  \
+        const real *next, size_t step) {                                                           \
+        NAME(combine_rows)(y, add, C, a, na, n, width, L, fetch, next, step);                      \
     }
-ROWS(1, 0)
-ROWS(2, 0)
-ROWS(3, 0)
-#if HIGH > 3
-ROWS(4, 0)
-ROWS(5, 0)
-ROWS(6, 0)
-ROWS(6, 1)
-ROWS(6, 2)
-#else
-ROWS(3, 1)
-ROWS(3, 2)
-#endif
+#define TALL(L, fetch) {L, fetch, NAME(combine_rows_##L##_##fetch)},
+COMBINE_ROWS(ROWS)
+/* The tallest first; of equal ones, the second where there is nothing to fetch. */
+static const struct {
+    int rows;
+    bool fetch;
+    void (*call)(real *, bool, struct few_rows_matrix, const real *, int, int, size_t, const real *,
+                 size_t);
+} NAME(combine_tiles)[] = {COMBINE_ROWS(TALL)};
 
-/* All rows of y, some rows of a. Meanwhile `coming` rows from `next` on are fetched, by the first
- * rows of y, A lines of 64 bytes for each row of a and tile. */
+/* All rows of y, some rows of a. Meanwhile `coming` rows from `next` on are fetched. Few rows of y
+ * meet a in few passes, of tall tiles; more, which meet it often, in wide ones, which load less. No
+ * row is left for a tile of its own. */
 TARGET static void NAME(combine_part)(real *y, int ny, bool add, struct few_rows_matrix C,
                                       const real *a, int na, int n, size_t width, const real *next,
                                       int coming) {
     const real *end = next + (size_t)coming * width;
-    int A = ny < 4 * HIGH ? 2 : 1;
-    for (; ny >= HIGH; ny -= HIGH) {
-        if (next >= end)
-            NAME(PASTE(combine_rows_, PASTE(HIGH, _0)))(y, add, C, a, na, n, width, next);
-        else if (A == 1)
-            NAME(PASTE(combine_rows_, PASTE(HIGH, _1)))(y, add, C, a, na, n, width, next);
-        else
-            NAME(PASTE(combine_rows_, PASTE(HIGH, _2)))(y, add, C, a, na, n, width, next);
-        y += HIGH * width;
-        C.at += HIGH * C.row;
-        next += n / (VECTORS(HIGH) * LANES) * LINE * A * na;
-    }
-    switch (ny) { /* fewer than HIGH */
-#if HIGH > 3
-    case 5:
-        NAME(combine_rows_5_0)(y, add, C, a, na, n, width, next);
-        break;
-    case 4:
-        NAME(combine_rows_4_0)(y, add, C, a, na, n, width, next);
-        break;
-    case 3:
-        NAME(combine_rows_3_0)(y, add, C, a, na, n, width, next);
-        break;
-#endif
-    case 2:
-        NAME(combine_rows_2_0)(y, add, C, a, na, n, width, next);
-        break;
-    case 1:
-        NAME(combine_rows_1_0)(y, add, C, a, na, n, width, next);
+    int most = ny > 2 * HIGH ? 6 : HIGH;
+    for (int k = 0; ny > 0;) {
+        int L = NAME(combine_tiles)[k].rows;
+        bool fetch = NAME(combine_tiles)[k].fetch;
+        if (L > ny || L > most || (L + 1 == ny && L > 1) ||
+            (fetch && next >= end && NAME(combine_tiles)[k + 1].rows == L)) {
+            k++;
+            continue;
+        }
+        size_t step = next < end && fetch ? LINE : 0;
+        NAME(combine_tiles)[k].call(y, add, C, a, na, n, width, next, step);
+        y += (size_t)L * width;
+        C.at += (size_t)L * C.row;
+        ny -= L;
+        next += (size_t)(n / (VECTORS(L) * LANES)) * step * (size_t)na;
     }
 }
 
@@ -115,8 +105,8 @@ TARGET static void NAME(combine_part)(real *y, int ny, bool add, struct few_rows
  * meanwhile. Each element of y is added up in the order of a's rows, whichever way is taken. */
 TARGET static void NAME(combine)(real *y, int ny, real beta, struct few_rows_matrix C,
                                  const real *a, int na, int n, size_t width) {
-    bool once = ny <= HIGH && (size_t)na * (size_t)n <= SHARED;
-    int most = ny <= HIGH ? STRIP : STRIP / 2; /* so that many rows of y stay in the cache, too */
+    bool once = ny <= WHOLE && (size_t)na * (size_t)n <= SHARED;
+    int most = ny <= WHOLE ? STRIP : STRIP / 2; /* so that many rows of y stay in the cache, too */
     int strip = n < most || once ? n : most, rows = once ? na : CACHED / strip;
     for (int l = 0; l < ny && beta != 0 && beta != 1; l++)
         for (int i = 0; i < n; i++)
@@ -146,3 +136,4 @@ TARGET static void NAME(add)(real *y, const double *c, const real *x, int rows, 
 }
 
 #undef ROWS
+#undef TALL

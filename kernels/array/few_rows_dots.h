@@ -114,16 +114,19 @@ INLINE void NAME(turn)(const real *b, int rows, size_t width, real *out, int sit
 }
 
 /* R rows of a times V vectors of a panel, of which `columns` numbers count, over n sites. Meanwhile
- * those of A rows from `next` on are fetched. R, V and A are constants where this is inlined. */
+ * the rows of the next tile are fetched, as far as the first cache has room for them; else the next
+ * lines of these rows and, with each site, a line for the second cache, `step` after the last one:
+ * more at once would keep the panel waiting. R and V are constants where this is inlined. */
 INLINE void NAME(panel_tile)(const real *a, const real *panel, int n, size_t width, int R, int V,
-                             int columns, double *C, size_t stride, const real *next, int A) {
+                             int columns, double *C, size_t stride, const real *next, size_t step) {
     NAME(vec) sum[WIDE][PANEL / LANES] = {0};
+    size_t ahead = WIDE == 12 ? 2 * LINE : WIDE * width;
     const real *from[WIDE / 4 + 1]; /* each of four rows */
     UNROLL for (int r = 0; r < R; r += 4) from[r / 4] = a + (size_t)r * width;
     UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(C + (size_t)r * stride, 1);
     for (int left = n; left > 0; left -= LINE) {
-        UNROLL for (int r = 0; r < A; r++) __builtin_prefetch(next + (size_t)r * width);
-        next += LINE;
+        UNROLL for (int r = 0; r < R; r++)
+            __builtin_prefetch(from[r / 4] + (size_t)(r % 4) * width + ahead);
         for (int sites = left < LINE ? left : LINE; sites > 0; sites--) {
             NAME(vec) y[PANEL / LANES];
             UNROLL for (int v = 0; v < V; v++) {
@@ -136,6 +139,10 @@ INLINE void NAME(panel_tile)(const real *a, const real *panel, int n, size_t wid
             }
             UNROLL for (int r = 0; r < R; r += 4) from[r / 4]++;
             panel += PANEL;
+            if (R == 12) {
+                __builtin_prefetch(next, 0, 2);
+                next += step;
+            }
         }
     }
     UNROLL for (int r = 0; r < R; r++) {
@@ -152,48 +159,45 @@ INLINE void NAME(panel_tile)(const real *a, const real *panel, int n, size_t wid
 }
 
 /* Functions of their own for each number of rows: only there do tiles stay in registers. */
-#define TILE(R, V, A)                                                                              \
-    TARGET static __attribute__((noinline)) void NAME(panel_tile_##R##_##V##_##A)(                 \
+#define TILE(R, V)                                                                                 \
+    TARGET static __attribute__((noinline)) void NAME(panel_tile_##R##_##V)(                       \
         const real *a, const real *panel, int n, size_t width, int columns, double *C,             \
-        size_t stride, const real *next) {                                                         \
-        NAME(panel_tile)(a, panel, n, width, R, V, columns, C, stride, next, A);                   \
+        size_t stride, const real *next, size_t step) {                                            \
+        NAME(panel_tile)(a, panel, n, width, R, V, columns, C, stride, next, step);                \
     }
-#define TILES(R, A)                                                                                \
-    TILE(R, 1, 4)                                                                                  \
-    TILE(R, 1, A)                                                                                  \
-    TILE(R, 2, 4)                                                                                  \
-    TILE(R, 2, A)                                                                                  \
-    static NAME(tile) *const NAME(tiles)[2][2] = {                                                 \
-        {NAME(panel_tile_##R##_1_4), NAME(panel_tile_##R##_1_##A)},                                \
-        {NAME(panel_tile_##R##_2_4), NAME(panel_tile_##R##_2_##A)}};
-
-typedef void NAME(tile)(const real *, const real *, int, size_t, int, double *, size_t,
-                        const real *);
-TILE(1, 2, 0)
-TILE(4, 2, 0)
+TILE(1, 2)
+TILE(4, 2)
 #if WIDE == 12
-TILES(12, 12)
+TILE(12, 1)
+TILE(12, 2)
 #else
-TILES(6, 8)
+TILE(6, 1)
+TILE(6, 2)
 #endif
+#define WIDE_TILE(V) NAME(PASTE(panel_tile_, PASTE(WIDE, _##V)))
 
-/* Rows of a, at most WIDE, times each panel of nb columns, which fetch the next rows: 4 with
- * each panel, and all of them with the only one. */
+/* Rows of a, at most WIDE, times each panel of nb columns. */
 INLINE void NAME(panel_rows)(const real *a, int na, const real *panels, int nb, int n, size_t width,
                              double *C, size_t stride) {
-    const real *next = a + WIDE * width;
-    for (int l = 0; l < nb; l += PANEL, next += 4 * width) {
+    const real *next = a + WIDE * width, *end = next + WIDE * width;
+    for (int l = 0, r = 0; l < nb; l += PANEL, r = 0) {
         const real *panel = panels + (size_t)l * SITES;
-        int columns = nb - l < PANEL ? nb - l : PANEL, r = 0;
-        for (; r + WIDE <= na; r += WIDE)
-            NAME(tiles)
-        [columns > LANES][nb <= PANEL](a, panel, n, width, columns, C + l, stride, next);
-        for (; r + 4 <= na; r += 4)
-            NAME(panel_tile_4_2_0)
-        (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a);
-        for (; r < na; r++)
-            NAME(panel_tile_1_2_0)
-        (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a);
+        int columns = nb - l < PANEL ? nb - l : PANEL;
+        size_t step = next < end ? LINE : 0;
+        if (na == WIDE)
+            (columns > LANES ? WIDE_TILE(2) : WIDE_TILE(1))(a, panel, n, width, columns, C + l,
+                                                            stride, next, step);
+        else {
+            for (; r + 4 <= na; r += 4)
+                NAME(panel_tile_4_2)
+            (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a,
+             0);
+            for (; r < na; r++)
+                NAME(panel_tile_1_2)
+            (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a,
+             0);
+        }
+        next += step * (size_t)n;
     }
 }
 
@@ -302,4 +306,4 @@ TARGET static void NAME(times)(const real *W, int rows, const real *x, int count
 }
 
 #undef TILE
-#undef TILES
+#undef WIDE_TILE

@@ -93,4 +93,5 @@ TARGET static void NAME(peak)(double *x, long multiply_adds) {
 #undef WIDE
 #undef PANEL
 #undef HIGH
+#undef COMBINE_ROWS
 #undef VECTORS
