@@ -3,6 +3,7 @@ import os
 
 import pytest
 from running import data_file, done, in_a_folder, read, refused, same, write
+from sweeping import call
 
 BASE = "[network]\nmodel = regime2 # sites and units\n[training]\nsteps = 2\t; few\neta0 = 0.5\n" \
     "[solver] # small\nsites = 64\nexpert_sites = 64\nreplicates = 1\n"
@@ -115,7 +116,7 @@ def test_refusals(ini, parts):
 
 
 def sweep(ini, output, *more):
-    done("--quiet", "--jobs", "2", "-o", output, ini, *more, name="dmft-sweep")
+    call("--quiet", "--jobs", "2", "-o", output, ini, *more)
     return read(output, "parameters@ini")
 
 
