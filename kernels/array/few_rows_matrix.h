@@ -170,15 +170,18 @@ TARGET static void NAME(matrix_part)(struct few_rows_matrix a, struct few_rows_m
 TARGET static void NAME(matrix)(struct few_rows_matrix a, struct few_rows_matrix b, int rows,
                                 int terms, int columns, real scale, real beta, real *y,
                                 size_t width) {
-    for (int l = 0; l < columns; l += MATRIX_COLUMNS)
+    /* Where all rows lie in the first cache, panels of what is too much for it come one by one. */
+    bool one = a.column == 1 && b.column != 1 && NAME(matrix_is_near)(rows, a.row) &&
+               (size_t)terms * (size_t)columns >= ONE_BY_ONE;
+    int most = one ? PANEL : MATRIX_COLUMNS;
+    for (int l = 0; l < columns; l += most)
         for (int k = 0; k < terms; k += TERMS) {
             struct few_rows_matrix x = a, m = b;
             x.at += (size_t)k * a.column;
             m.at += (size_t)k * b.row + (size_t)l * b.column;
             NAME(matrix_part)
             (x, m, rows, terms - k < TERMS ? terms - k : TERMS,
-             columns - l < MATRIX_COLUMNS ? columns - l : MATRIX_COLUMNS, scale, k ? 1 : beta,
-             y + l, width);
+             columns - l < most ? columns - l : most, scale, k ? 1 : beta, y + l, width);
         }
 }
 

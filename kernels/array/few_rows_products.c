@@ -15,8 +15,9 @@
 #define AT_ONCE (REAL_BYTES == 4 ? SITES : INT_MAX) /* sites whose products a register adds up */
 #define TERMS 256                                   /* of a matrix, and ... */
 #define MATRIX_COLUMNS (1024 / REAL_BYTES)          /* ... columns, which are in panels at once */
-#define SLAB 48                /* rows that lie across, which are copied at once */
-#define LINE (64 / REAL_BYTES) /* numbers that come from memory at once */
+#define ONE_BY_ONE (16384 / REAL_BYTES) /* numbers of a matrix, a third of the first cache */
+#define SLAB 48                         /* rows that lie across, which are copied at once */
+#define LINE (64 / REAL_BYTES)          /* numbers that come from memory at once */
 
 #define PEAK_SUMS 12
 
