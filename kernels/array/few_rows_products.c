@@ -53,7 +53,7 @@
 #define HIGH 12
 #define COMBINE_ROWS(T)                                                                            \
     T(12, 1)                                                                                       \
-    T(10, 1) T(8, 1) T(6, 1) T(6, 0) T(5, 1) T(4, 1) T(3, 0) T(2, 0) T(1, 0)
+    T(10, 1) T(8, 1) T(6, 1) T(6, 0) T(5, 1) T(4, 1) T(4, 0) T(3, 0) T(2, 0) T(1, 0)
 #define VECTORS(rows) ((rows) > 8 ? 2 : (rows) > 6 ? 3 : 4)
 #include "kernels/array/few_rows_tile.h"
 #endif
