@@ -1,9 +1,11 @@
 """Refusals of what is found after a module has been read name the line that it is about."""
 import inspect
 import os
+import warnings
 
 import dmft
 import dmft.torch
+import idioms
 import modules
 import pytest
 import refused
@@ -62,6 +64,31 @@ def test_a_choice_that_the_example_does_not_decide_has_its_line():
     with pytest.raises(dmft.InputError, match="never chose.* 24 or more rows") as error:
         dmft.torch.import_module(build, modules.numbers(), (16, 32))
     assert line_of(modules.Dispatched.mix, ".topk(") in str(error.value), error.value
+
+
+def grows(module, h):
+    if h.abs().max() < 1e3:  # here
+        return torch.tanh(h)
+    return torch.relu(h)
+
+
+def takes(module, h):
+    size = h.abs().max().item()  # here
+    return torch.tanh(h) if size < 1e3 else torch.relu(h)
+
+
+@pytest.mark.parametrize("middle", [grows, takes])
+def test_a_branch_that_no_compared_input_takes_is_said_with_its_line(middle):
+    with pytest.warns(dmft.NoteWarning, match="cannot be told, since a decision on data") as said:
+        dmft.torch.import_module(lambda N: Two(N, middle), modules.numbers(), (16, 32))
+    (note,) = [str(one.message) for one in said if "decision" in str(one.message)]
+    assert line_of(middle) in note, note
+
+
+def test_a_loop_over_experts_is_compared_with_some_that_no_row_chose():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*a decision on data", dmft.NoteWarning)
+        dmft.torch.import_module(idioms.MaxRouter, modules.numbers(96), (16, 32))
 
 
 class Named(Two):

@@ -38,12 +38,13 @@ AGAIN = "the output of the same inputs in a second call"
 
 def others(x: torch.Tensor, kinds: int) -> list[torch.Tensor]:
     """A few inputs on which a branch on data may go another way: of the other sign, larger,
-    smaller, or tokens of all kinds; and with one of them so often that its experts have more rows
-    than the example has, which a capacity would leave out."""
+    smaller, or tokens of all kinds; with one of them so often that its experts have more rows
+    than the example has, which a capacity would leave out; and one alone: others have none."""
     few, often = x[:24], x[:1].expand_as(x)
+    alone = often[:2] if x.dim() < 3 and x.is_floating_point() else x[:1, :1].expand_as(x[:2])
     found = [-few, 3 * few, 0.1 * few] if x.is_floating_point() else [fresh(few, 11, kinds),
                                                                       fresh(few, 12)]
-    return [*found[:-1], torch.cat([found[-1], often])]
+    return [*found[:-1], torch.cat([found[-1], often]), alone]
 
 
 def relative(found: torch.Tensor, wanted: torch.Tensor) -> float:
@@ -83,10 +84,10 @@ def differences(module, net, mine, x=None, more=()) -> dict[str, float]:
     return _on_others(found, module, wanted, more, net, mine, x)
 
 
-def _call(module, x, *given):
+def _call(module, x, mine, normals=None):
     return called("the module runs on the example and, on inputs that it is compared on, "
                   f"{list(x.shape)} of either sign or other tokens,", "let it take any number of "
-                  "them, of any values", call, module, x, *given)
+                  "them, of any values", call, module, x, mine.output, normals, mine.lines.sides)
 
 
 def in_evaluation(builds, mine) -> float:
@@ -115,7 +116,7 @@ def _compared(module, net, mine, x):
     """(outputs, differences of these and of gradients) of one module."""
     parameters = {name: one for name, one in module.named_parameters() if name not in mine.ignored}
     normals: list = []
-    wanted, terms = _call(module, x, mine.output, normals)
+    wanted, terms = _call(module, x, mine, normals)
     made, penalty = evaluate(net, mine, parameters, x, normals)
     wanted = wanted.reshape(made.shape)
     generator = torch.Generator().manual_seed(7)
@@ -154,10 +155,10 @@ def _on_others(found, module, wanted, more, net, mine, x) -> dict[str, float]:
     of other sizes."""
     several = []
     with torch.no_grad():
-        again = _call(module, x, mine.output)[0].reshape(wanted.shape)
+        again = _call(module, x, mine)[0].reshape(wanted.shape)
         found[AGAIN] = relative(again, wanted)
         for one, z, k in zip(more, others(x, mine.settings.get("data.vocabulary", 0)),
-                             (1.0, -1.0, 2.0)):
+                             (1.0, -1.0, 2.0, 1.0)):
             _started_elsewhere(one, mine.ignored)
             if not several:
                 with torch.enable_grad():
@@ -168,7 +169,7 @@ def _on_others(found, module, wanted, more, net, mine, x) -> dict[str, float]:
                 p.mul_(k)
             parameters = {name: p for name, p in one.named_parameters() if name not in mine.ignored}
             normals: list = []
-            theirs = _call(one, z, mine.output, normals)[0]
+            theirs = _call(one, z, mine, normals)[0]
             ours = evaluate(net, mine, parameters, z, normals)[0]
             theirs = theirs.reshape(ours.shape)
             seen = theirs.isfinite()        # what is positive at the start may now be negative

@@ -50,7 +50,7 @@ class Lines:
                 if id(one) in names:
                     self._uses.setdefault(names[id(one)], []).append(step.place)
                     self._last[names[id(one)]] = k
-        self._record = record
+        self._record, self.sides = record, record.decided
 
     def of(self, *parameters: str) -> str:
         """Those that use parameters, in brackets behind a blank, or nothing."""
@@ -94,6 +94,12 @@ class Lines:
     def decided(self) -> str:
         """Those that make a decision of Python of what was computed."""
         return _in_brackets(self._record.decided)
+
+    @property
+    def one_sided(self) -> list[str]:
+        """Those whose decision was the same wherever the module has been run, or cannot be seen."""
+        return [*(place for place, sides in self.sides.items() if len(sides) == 1),
+                *dict.fromkeys(self._record.taken)]
 
     @property
     def turning(self) -> str:

@@ -54,7 +54,7 @@ class Record:
     """What a module computed: its steps, its parameters and buffers by name, the input, the
     output, what it adds to the loss, and lines: with random numbers that became their means, of
     half precision, where gradients are held back, where buffers are written, where numbers are
-    taken out of tensors, and where these decide about a branch."""
+    taken out of tensors, and where these decide about a branch, with the answers so far."""
     steps: list[Step]
     parameters: dict[str, torch.Tensor]
     input: torch.Tensor
@@ -65,7 +65,7 @@ class Record:
     held: list[str]
     written: list[str]
     taken: list[str]
-    decided: list[str]
+    decided: dict[str, set[bool]]
 
 
 def _place(above: int = 2) -> str:
@@ -103,11 +103,12 @@ def _doubled(options, halves: list[str]) -> dict:
 
 class InDouble(TorchDispatchMode):
     """What asks for float32 or less gets float64; `halves`: where less was asked for. normals: a
-    list of what is drawn, which grows; other random numbers are then their means."""
+    list of what is drawn, which grows; other random numbers are then their means. decided: of a
+    record, which gets answers."""
 
-    def __init__(self, normals: list | None = None):
+    def __init__(self, normals: list | None = None, decided=()):
         super().__init__()
-        self.normals = normals
+        self.normals, self.decided = normals, decided
         self.halves: list[str] = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -119,7 +120,10 @@ class InDouble(TorchDispatchMode):
         if name_of(function) in NORMAL:
             return normals_of(function, args, options, self.normals)
         mean, _ = mean_of(function, args, options)
-        return function(*args, **options) if mean is None else mean
+        found = function(*args, **options) if mean is None else mean
+        if isinstance(found, bool) and self.decided and (place := _place()) in self.decided:
+            self.decided[place].add(found)
+        return found
 
 
 _default = threading.RLock()            # the default type is one for all threads
@@ -248,7 +252,7 @@ class Recorder(TorchDispatchMode):
         self.means: list[str] = []      # lines with random numbers that became their means
         self.halves: list[str] = []     # lines that ask for half precision
         self.taken: list[str] = []      # lines that make numbers of tensors
-        self.decided: list[str] = []    # lines that make decisions of them
+        self.decided: dict[str, set[bool]] = {}     # lines that make decisions of them
         self._at: dict[int, dict] = {}  # {a place of memory: {id: a tensor that is there}}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -271,8 +275,10 @@ class Recorder(TorchDispatchMode):
             known = False
         results = tuple(tensors(found))
         if name == "_local_scalar_dense" and not known:
-            kinds = {float: self.taken, bool: self.decided}
-            kinds.get(type(found), []).append(_place())
+            if isinstance(found, float):
+                self.taken.append(_place())
+            elif isinstance(found, bool):
+                self.decided.setdefault(_place(), set()).add(found)
         if not known:
             self.unknown.update(id(one) for one in results)
         values = tuple(_values(one, name) for one in results) if known else None
@@ -334,10 +340,10 @@ def first_output(module, x, output=None):
 
 
 def call(module: torch.nn.Module, x: torch.Tensor, output=None, normals: list | None = None,
-         seed: int = 0):
+         decided=(), seed: int = 0):
     """(output, terms of the loss) of a module, with the normals of a seed, which are added to a
-    list."""
-    with torch.random.fork_rng(devices=[]), InDouble([] if normals is None else normals), \
+    list; decided: as InDouble has it."""
+    with torch.random.fork_rng(devices=[]), InDouble([] if normals is None else normals, decided), \
             doubles(), as_lists():
         torch.manual_seed(seed)
         return first_output(module, x, output)

@@ -317,7 +317,7 @@ class Imported:
         module, x = self._builds.at(N), fresh(self._example, 5)
         net = self.load(module)
         sizes = self._builds.others(N)
-        more = (self._builds.of_sizes(sizes, N + k) for k in (1, 2, 3))
+        more = (self._builds.of_sizes(sizes, N + k) for k in range(1, 5))
         self.differences = differences(module, net, self, x, more)
 
     def drawn_as(self, normals, inputs: int) -> list[torch.Tensor]:
@@ -429,6 +429,11 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), c
     found.compare()
     if check and not found.difference <= AGREES:
         raise refused(found.differences, found.lines, found.ways)
+    if found.lines.one_sided:
+        warnings.warn("whether the network is the module at other inputs and weights cannot be "
+                      "told, since a decision on data was the same at all that were compared, or "
+                      "can be made by a number that is taken out of a tensor: "
+                      + "; ".join(found.lines.one_sided), NoteWarning, stacklevel=2)
     return found
 
 
