@@ -44,6 +44,15 @@ def causal(logits, x):
     return logits.masked_fill((x == 0)[:, None], LEAST).masked_fill(~seen, -math.inf)
 
 
+def either(logits, x):
+    return logits.masked_fill(((x == 0) | (x == 3))[:, None], LEAST)
+
+
+def both(logits, x):
+    later = torch.ones(PLACES, PLACES).triu(1).bool()
+    return logits.masked_fill(torch.logical_or(later, (x == 0)[:, None]), LEAST)
+
+
 def window(logits, x):
     seen = torch.ones(PLACES, PLACES).tril().triu(-1).bool()
     return logits.masked_fill(~seen, -math.inf)
@@ -102,7 +111,7 @@ class Layer(nn.Module):
         return self.head(self.layer(self.letter(x), src_key_padding_mask=x == 0))
 
 
-WAYS = (fill, least, bert, where, causal, window, alibi, added)
+WAYS = (fill, least, bert, where, causal, either, both, window, alibi, added)
 BUILDS = {one.__name__: lambda N, one=one: Attention(N, one) for one in WAYS} | {
     "fused": Fused, "layer": Layer}
 

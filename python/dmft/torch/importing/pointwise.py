@@ -1,6 +1,7 @@
 """Operations of PyTorch that act on every entry by itself."""
 from __future__ import annotations
 
+import functools
 import math
 import operator
 
@@ -395,6 +396,12 @@ def _is_positive(one) -> bool:
     whole = one.arguments[0] if one.operation == "pick" else one
     return whole.operation == "softmax_of_numbers" \
         or whole.operation == "function" and whole.data[0] in ("sigmoid", "exp", "softplus")
+
+
+@HANDLERS("logical_or", "bitwise_or")
+def either(read, a, b):
+    builder, no = read.builder, functools.partial(_opposite, read.builder)
+    return read.pointwise(lambda x, y: no(product_of(builder, no(x), no(y))), a, b)
 
 
 @HANDLERS("logical_not", "bitwise_not")
