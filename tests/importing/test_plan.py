@@ -377,6 +377,9 @@ BAD = {"no plan": (lambda p: p.initialize(nn.Linear(3, 4)), "the plan has no par
                      "a number of at least 0 is wanted"),
        "no folder": (lambda p: p.save("nowhere/plan.json"), "nowhere/plan.json: No such file"),
        "sizes": (lambda p: p.groups(Papers(64, 8, 3), 1, sizes={"N": 3}), "the plan has"),
+       "size": (lambda p: p.groups(Papers(64, 8, 3), 1,
+                                   sizes=p.sizes(Papers(64, 8, 3)) | {"N": 32}),
+                "sizes: N is 32, and by the shapes of the model it is 64; give this, or no sizes"),
        "rule": (lambda p: p.muon_groups(Papers(64, 8, 3), 1, adjust_lr_fn="none"), "adjust_lr_fn")}
 
 

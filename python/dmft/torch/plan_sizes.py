@@ -164,7 +164,12 @@ class Fitted:
         if not any(is_flat(entry, shape) for entry, shape, _ in pairs):
             if sizes is None:
                 return self._sizes_of(pairs)
-            self._check_shapes(pairs, sizes)
+            told = self._solved(pairs, [name for _, _, name in pairs])
+            self._check_shapes(pairs, sizes | told)
+            for size, value in sizes.items():
+                if abs(told.get(size, value) - value) > ROUND_OFF * value:
+                    raise InputError(f"sizes: {size} is {value}, and by the shapes of the model it "
+                                     f"is {told[size]:g}; give this, or no sizes")
             return dict(sizes)
         # FSDP has flattened the parameters
         kept = [one._plan_sizes for one in model.modules() if hasattr(one, "_plan_sizes")]
