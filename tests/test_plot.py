@@ -405,7 +405,9 @@ def test_wrong_files(files, tmp_path, capsys):
     data = os.path.join(HERE, "..", "data", "fashion_7x7.h5")
     for path, sentence in ((str(tmp_path / "none.h5"), "no such file"),
                            (str(cut), "damaged or incomplete: "),
-                           (__file__, "is not a whole HDF5 file"), (HERE, "holds no sweep"),
+                           (__file__, "is not a whole HDF5 file"),
+                           (HERE, "which has a file grid; it has no result (OUT.h5)"),
+                           (os.path.dirname(data), "file grid; load a result in it, as "),
                            (data, "is not an output of dmft-solve, dmft-compare or dmft-sweep")):
         assert command.main([path]) == 2
         said = capsys.readouterr().err

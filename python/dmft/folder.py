@@ -56,7 +56,9 @@ def unfinished(folder: str) -> dict[str, xarray.Dataset]:
     """{"/": attributes, "sweep": Dataset} like those of a summary, of what is done; n and failed
     are NaN where nothing is."""
     if not os.path.exists(os.path.join(folder, "grid")):
-        raise InputError(f"{folder}: holds no sweep; the same dmft-sweep once more makes it one")
+        found = sorted(one for one in os.listdir(folder) if one.endswith(".h5"))
+        raise InputError(f"{folder}: is a folder, and holds no sweep, which has a file grid; " + (
+            f"load a result in it, as {found[0]}" if found else "it has no result (OUT.h5)"))
     sweep = load(os.path.join(folder, "grid")).sweep.load()
     dims = [dim for dim in sweep.attrs["dims"].split()]
     shape = tuple(sweep.sizes[dim] for dim in dims)
