@@ -356,6 +356,11 @@ def test_command(tmp_path, capsys, monkeypatch):
     ini, out = f"{ROOT}/data/dense.ini", str(tmp_path / "x.md")
     assert command.main([ini, "-o", out, "--network.depth=4"]) == 0
     assert r"(l=2,\dots,4)" in open(out, encoding="utf-8").read()
+    assert command.main([ini, "-o", out]) == 2      # which stays as it is
+    assert f"output {out}: exists already; choose another name or add --force" in \
+        capsys.readouterr().err and r"(l=2,\dots,4)" in open(out, encoding="utf-8").read()
+    assert command.main([ini, "-o", out, "--force"]) == 0
+    assert r"(l=2,\dots,4)" not in open(out, encoding="utf-8").read()
     assert command.main([ini]) == 0 and r"\begin{document}" in capsys.readouterr().out
     monkeypatch.setattr(shutil, "which", lambda name: None)
     for words, sentence in (

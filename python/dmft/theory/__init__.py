@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from dmft.errors import InputError
 from dmft.files import Result
+from dmft.study import place
 from dmft.theory import many
 from dmft.theory.derive import derive
 from dmft.theory.page import Page
@@ -53,23 +54,18 @@ class Equations:
     def _repr_latex_(self) -> str:
         return self._page.body()
 
-    def write(self, path) -> None:
-        """Writes x.tex, x.md, or x.pdf, which needs pdflatex."""
+    def write(self, path, force: bool = False) -> None:
+        """Writes x.tex, x.md, or x.pdf (by pdflatex), with force over a file that is there."""
         path = os.fspath(path)
         kind = os.path.splitext(path)[1]
         if kind not in (".tex", ".md", ".pdf"):
             raise InputError(f"{path}: equations are written as .tex, .md or .pdf")
-        if kind == ".pdf":
-            _pdf(self.latex(), path)
-            return
-        try:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(self.latex() if kind == ".tex" else self.markdown())
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}") from None
+        place.check(path, force)
+        place.save(path, _pdf(self.latex(), path) if kind == ".pdf" else
+                   (self.latex() if kind == ".tex" else self.markdown()).encode())
 
 
-def _pdf(text: str, path: str) -> None:
+def _pdf(text: str, path: str) -> bytes:
     program = shutil.which("pdflatex")
     if program is None:
         raise InputError(f"{path}: there is no pdflatex here; write {path[:-4]}.tex or "
@@ -84,10 +80,8 @@ def _pdf(text: str, path: str) -> None:
         if ran.returncode:
             raise InputError(f"{path}: pdflatex does not take the document; write "
                              f"{path[:-4]}.tex and see what it says")
-        try:
-            shutil.copyfile(os.path.join(folder, "equations.pdf"), path)
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}") from None
+        with open(os.path.join(folder, "equations.pdf"), "rb") as file:
+            return file.read()
 
 
 # What a symbol of a stranger's program may have: letters, accents, fonts, indices. TeX that reads

@@ -1,6 +1,6 @@
 """The mean-field theory of a network, typeset.
 
-    dmft-equations FILE.ini [-o OUT.tex | OUT.pdf | OUT.md] [--section.key=value ...]
+    dmft-equations FILE.ini [-o OUT.tex | OUT.pdf | OUT.md] [--force] [--section.key=value ...]
 
 or python -m dmft equations. Without -o the LaTeX goes to the screen. OUT.pdf needs pdflatex. Exit
 code 2 and one sentence where the ini is wrong or the network has no limit, 1 where a program is
@@ -13,6 +13,7 @@ import sys
 
 from dmft.command import keys_of, patience
 from dmft.errors import DmftError
+from dmft.study import place
 from dmft.theory import equations
 
 
@@ -20,17 +21,21 @@ def main(arguments=None) -> int:
     """The command; returns its exit code."""
     parser = argparse.ArgumentParser(
         prog="dmft-equations", description="The mean-field theory of a network, typeset.",
-        usage="dmft-equations FILE.ini [-o OUT.tex | OUT.pdf | OUT.md] [--section.key=value ...]")
+        usage="dmft-equations FILE.ini [-o OUT.tex | OUT.pdf | OUT.md] [--force] "
+        "[--section.key=value ...]")
     parser.add_argument("file", metavar="FILE.ini")
     parser.add_argument("-o", metavar="OUT", help="OUT.tex, OUT.pdf (needs pdflatex) or OUT.md; "
                         "default: LaTeX on the screen")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT")
     options, rest = parser.parse_known_args(arguments)
     try:
         keys = keys_of(rest)
+        if options.o is not None:
+            place.check(options.o, options.force)   # before the theory is derived
         with patience("dmft-equations"):
             made = equations(options.file, **keys)
-        if options.o:
-            made.write(options.o)
+        if options.o is not None:
+            made.write(options.o, options.force)
         else:
             print(made.latex(), end="")
         return 0
