@@ -226,6 +226,35 @@ def infinite(module, h):
     return h / (len(h) - 49)  # here
 
 
+def thresholds(module, h):
+    """As sparsemixer has them."""
+    scores = module.router(h)
+    largest = scores.max(-1, keepdim=True)[0]
+    size = scores.abs().clamp(min=largest)  # here
+    return h * (scores / size).sum(-1, keepdim=True)
+
+
+def linear_attention(module, h):
+    """As lightning attention goes on, block by block."""
+    state, made = torch.zeros(len(h), module.N, module.N), []
+    for t in range(0, h.shape[1], 2):
+        one = h[:, t:t + 2]
+        made.append(one @ state + (one @ one.mT).tril() @ one)  # here
+        state = 0.9 * state + one.mT @ one
+    return torch.cat(made, 1) / module.N
+
+
+def state_space(module, h):
+    """A scan of which each token decides what is kept and read."""
+    keep = module.second(h).sigmoid()
+    write, read = module.router(h).split(2, -1)  # here
+    state, made = torch.zeros(len(h), module.N, 2), []
+    for t in range(h.shape[1]):
+        state = keep[:, t, :, None] * state + h[:, t, :, None] * write[:, t, None]
+        made.append((state * read[:, t, None]).sum(-1))
+    return torch.stack(made, 1)
+
+
 # {function: (what its sentence says, what it says to do)}
 NUMBERS_IN = {
     fails: ("run on the example, ends with", "give inputs of the shape"),
@@ -262,8 +291,11 @@ NUMBERS_IN = {
     counted: ("earlier calls", "let your loop change it"),
     branch: ("computes something else there", "let build decide"),
     branch_of_numbers: ("a branch on data", "let build decide"),
+    thresholds: ("clamp of [48, 4] and [48, 1]: numbers are cut off", "by topk of a softmax"),
     infinite: ("is not finite", "let it be finite")}
 LETTERS_IN = {
     normals: ("no numbers of each input", "draw torch.randn_like(h)"),
     hidden: ("without a softmax", "sums over experts, heads or tokens"),
+    linear_attention: ("a product with a state that begins at 0", "(q @ k.mT) @ v"),
+    state_space: ("router.weight is used as several matrices", "as those of nn.GRU"),
     windows: ("along the tokens", "Conv1d of x.mT")}

@@ -45,7 +45,8 @@ def clamp(read, x, low=None, high=None):
     name = read.step[0].operation
     if any(isinstance(one, Tensor) or isinstance(one, Constant) and not uniform(one)
            for one in (low, high)):
-        raise Gap("numbers are cut off at others that are computed")
+        raise Gap("numbers are cut off at others that are computed; write it by torch.maximum, and "
+                  "a choice of experts by such thresholds (sparsemixer) by topk of a softmax")
     low, high = (uniform(one) if isinstance(one, Constant) else one for one in (low, high))
     if any(isinstance(one, tuple) and one[0] != one[1] for one in (low, high)):
         raise Gap("numbers are cut off at one that goes with the width")

@@ -42,7 +42,8 @@ class Population:
         if one is two:
             return
         if one.sizes != two.sizes:
-            raise Gap(f"axes of {one.sizes[0]} and {two.sizes[0]} sites meet")
+            raise Gap(f"axes of {one.sizes[0]} and {two.sizes[0]} sites meet, as in an outer "
+                      "product of two layers; write it with rows of one size")
         two._parent = one
         one.origins |= two.origins
 

@@ -188,10 +188,13 @@ def uncovered(parts, parameters, ignored) -> list[str]:
             entries_of(leaf, counts).add_(1)
     for name, count in counts.items():
         if count.max() > 1:
-            twice = [part.name for part in parts if name in part.parameters]
-            raise InputError(f"{name} is used as several matrices ({', '.join(twice)}); a program "
-                             "ties maps between the same layers, and an embedding of tokens with "
-                             "the head; build the module with separate ones")
+            twice = [part for part in parts if name in part.parameters]
+            loop = ", or, where a loop takes a few numbers of each token (state spaces), layers " \
+                "that grow, as those of nn.GRU" if {part.kind for part in twice} == {"look"} else ""
+            raise InputError(f"{name} is used as several matrices "
+                             f"({', '.join(part.name for part in twice)}); a program ties maps "
+                             "between the same layers, and an embedding of tokens with the head; "
+                             f"build the module with separate ones{loop}")
         if name not in ignored and count.min() < 1:
             missing.append(name)
     return missing

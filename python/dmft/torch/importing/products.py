@@ -8,7 +8,7 @@ import numpy as np
 from dmft.torch.importing.axes import Axis, cells_shape, finite
 from dmft.torch.importing.expressions import Gap, Leaf, Pairs
 from dmft.torch.importing.places import is_of_tokens, mean_of_tokens, places_mixed
-from dmft.torch.importing.reading import HANDLERS, no_outer_product
+from dmft.torch.importing.reading import HANDLERS, STATE, no_outer_product
 from dmft.torch.importing.tensors import MOST, Constant, Meeting, Tensor, array
 from dmft.torch.importing.pointwise import add, mul
 from dmft.torch.importing.unsummed import product
@@ -284,6 +284,8 @@ def contract(read, a, b, batch: int) -> Tensor:
         return Constant(tuple(np.zeros(shape) for shape in zip(*read.shapes())))
     if isinstance(a, Constant) and isinstance(b, Tensor):
         return mixed(read, a, b, batch)
+    if isinstance(b, Constant) and batch and not any(values.any() for values in b.values):
+        raise Gap(f"a product with a state that begins at 0, {STATE}")
     if isinstance(a, Constant) or isinstance(b, Constant):
         if any(isinstance(one, Tensor) and one.is_parameter for one in (a, b)):
             raise Gap("a product of parameters and constants, as a spectral norm has it; a matrix "

@@ -331,13 +331,16 @@ class Reading:
         return dim % max(len(tensor.dims), 1)
 
 
+STATE = "a matrix for each input, as linear attention and state spaces have it; write it as " \
+    "scores of each two tokens, without a softmax, times constants that fall with distance, if " \
+    "any: (q @ k.mT) @ v for q @ (k.mT @ v)"
+
+
 def no_outer_product(apart, a, b) -> None:
     """Refuses rows of one number of sites along two axes."""
     rows = apart and a.is_rows and b.is_rows
     if rows and a.population.find().sizes == b.population.find().sizes:
-        raise Gap("an outer product of rows, a matrix for each input, as linear attention and "
-                  "state spaces have it; write it as scores of each two tokens, without a softmax: "
-                  "(q @ k.mT) @ v for q @ (k.mT @ v)")
+        raise Gap(f"an outer product of rows, {STATE}")
 
 
 def _of_pairs(builder, first, second):
