@@ -243,10 +243,13 @@ static int in_order(const void *a, const void *b) {
 
 const char *text_keep(const char *text) {
     static void *kept; /* a tree */
-    char *copy = strdup(text), **found = NULL;
+    char *copy = NULL, **found;
+    struct err unused;
 #pragma omp critical(text_keep)
-    found = copy ? tsearch(copy, &kept, in_order) : NULL;
-    if (!found || *found != copy)
-        free(copy);
+    {
+        found = tfind(text, &kept, in_order);
+        if (!found && !base_copy(&copy, text, &unused) && !(found = tsearch(copy, &kept, in_order)))
+            free(copy);
+    }
     return found ? *found : NULL;
 }
