@@ -120,7 +120,7 @@ BAD = {"no file": (["nowhere.py:build", *NUMBERS], "nowhere.py: there is no such
        "base": (["model.py:build", *NUMBERS, "--base", "64"], "sizes are written N=64,M=8"),
        "widths": (["model.py:build", "--example", "numbers 48 7", "--widths", "N=64"],
                   "sizes are written N=32:64"),
-       "fails": (["model.py:fails", *NUMBERS], "failed: RuntimeError: no such width"),
+       "fails": (["model.py:fails", *NUMBERS], "ends with RuntimeError: no such width"),
        "broken": (["broken.py:build", *NUMBERS], "broken.py cannot be imported: SyntaxError"),
        "ignore": (["model.py:build", *NUMBERS, "--ignore", "x"], "has no parameter x"),
        "word": (["model.py:build", *NUMBERS, "--plan", "x.json", "--parameterization", "up"],

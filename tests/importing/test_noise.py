@@ -175,7 +175,7 @@ def test_what_is_no_noise_is_named(gates, words):
 def test_normals_for_the_example_alone_are_named():
     sentence = refusal(built(lambda m, x, s: (s + torch.randn(96, 4)).softmax(-1)),
                        modules.numbers(96))
-    assert "not on inputs that it is compared on, [97, " in sentence, sentence
+    assert "and, on inputs that it is compared on, [97, " in sentence, sentence
 
 
 def test_what_cannot_be_trained_is_said():
