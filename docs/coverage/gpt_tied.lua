@@ -5,7 +5,7 @@ local stream = population("stream")
 local heads = population("heads", {size = 1 / N_k, page = 1 / N_k})
 local units = population("head_units", {of = heads, group = N_k, page = 1})
 
-local E = {name = "E", tied = true}
+local E = {name = "E", tied = key("tied", 1) > 0}
 local h = embed(input(1, vocabulary), stream, E) + embed(input(vocabulary + 1, vocabulary + tokens), stream, "P")
 
 local y = norm(h)
@@ -24,4 +24,4 @@ for i = 1, M do
 end
 kernel(h, "Ch")
 gradient(h, "Cg")
-output(key("c", 1.0) * read_out(norm(h), E))
+output(key("c", 1.0) * read_out(norm(h), E.tied and E or "U"))
