@@ -144,7 +144,7 @@ def test_two_models_of_one_plan_keep_their_sizes(plan):
 
 
 @pytest.mark.parametrize("options, said", [
-    ({"sizes": {"N": 4096}}, "has the shape"), ({"sizes": {"N": -3}}, "N is -3"),
+    ({"sizes": {"N": 4096}}, "N is 4096, and by the shapes"), ({"sizes": {"N": -3}}, "N is -3"),
     ({"sizes": {"N": 0}}, "N is 0"), ({"sizes": {"N": "x"}}, "N is 'x'"),
     ({"lr": -1.0}, "lr of .* is -1.0"), ({"lr": float("nan")}, "lr of .* is nan"),
     ({"weight_decay": -1.0}, "weight_decay of"), ({"eps": -1.0}, "eps is -1.0"),
