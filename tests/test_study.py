@@ -421,9 +421,13 @@ def test_the_package_starts_small():
 
 
 def test_a_sum_is_of_the_bytes_and_the_whole_name(tmp_path):
-    """Whatever the folder; a file that has none gets it."""
+    """Whatever the folder; a file that was being made gets it, one that nobody made is refused."""
     where = str(tmp_path / "out.sum")
     (tmp_path / "sub").mkdir()
+    (tmp_path / "data.h5").write_text("bytes")
+    with pytest.raises(dmft.InputError, match="its sum in .* is missing"):
+        place.check_sum(str(tmp_path / "data.h5"), where)
+    place.keep_sum(None, where)
     for name, word, known in [("data.h5", "bytes", True), ("sub/data.h5", "bytes", True),
                               ("sub/eata.h5", "bytes", False), ("sub/data.h6", "bytes", False),
                               ("data.h5", "bites", False)]:

@@ -75,7 +75,8 @@ def test_a_changed_sweep_runs_what_is_new():
 
 
 def test_units_are_what_was_written():
-    """Swapped, altered: refused; without its sum: kept; deleted: run again, with the same end."""
+    """Swapped, altered, without its sum: refused; cut before its sum: kept; deleted: run again, with
+    the same end."""
     sweep(HEAD + RATES)
     shutil.copy("out.h5", "whole.h5")
     one, other = map(pathlib.Path, units()[:2])
@@ -91,7 +92,9 @@ def test_units_are_what_was_written():
     one.write_bytes(bytes_of_it)
     call(*again)
     said = one.with_suffix(".sum").read_text()
-    one.with_suffix(".sum").unlink()  # as where the sweep was cut just behind the run
+    one.with_suffix(".sum").unlink()
+    refused("is missing" + behind, *again)
+    one.with_suffix(".sum").touch()  # as where the sweep was cut just behind the run
     old = written([one])
     call(*again)
     assert written([one]) == old and one.with_suffix(".sum").read_text() == said

@@ -102,28 +102,30 @@ def _sum_of(path: str) -> str:
     return found.hexdigest() + "\n"
 
 
-def keep_sum(path: str, where: str) -> None:
-    """Writes what check_sum goes by, whole or not at all."""
+def keep_sum(path: str | None, where: str) -> None:
+    """Writes what check_sum goes by, whole or not at all; None: that a file is being made."""
     try:
         with open(where + ".new", "w", encoding="ascii") as file:
-            file.write(_sum_of(path))
+            file.write(_sum_of(path) if path else "")
         os.replace(where + ".new", where)
     except OSError as error:
         raise SystemFailure(f"cannot write {where}: {error.strerror}") from None
 
 
 def check_sum(path: str, where: str) -> None:
-    """InputError where keep_sum has seen another file of this name. Where it has seen none, since
-    the sweep was cut behind a run, it sees this one."""
+    """InputError where keep_sum has seen no file of this name, or another one. A sweep that was cut
+    just behind a run has left a file that was being made, and its sum is kept now."""
     try:
         with open(where, encoding="ascii", errors="replace") as file:
             said = file.read()
         same = said == _sum_of(path)
     except FileNotFoundError:
-        return keep_sum(path, where)
+        raise InputError(f"{path}: its sum in {where} is missing; delete it, and it will be run "
+                         "again") from None
     except OSError as error:
         raise SystemFailure(f"{error.filename}: cannot be read: {error.strerror}") from None
-    if not same:
+    if not said:
+        keep_sum(path, where)
+    elif not same:
         raise InputError(f"{path}: is not the file that was written under this name: its bytes and "
                          f"{where} disagree; delete it, and it will be run again")
-    return None

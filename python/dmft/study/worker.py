@@ -130,10 +130,12 @@ def run_unit(task: dict, worker: Worker | None = None) -> tuple[int, str, float]
     """(exit code, sentence, seconds) of a unit: `question` to a process, or to that of this thread
     in `folder`; behind it the sum of its file is kept."""
     begin = time.monotonic()
+    made, where = (os.path.join(task["folder"], path)
+                   for path in (task["question"]["output"], task["sum"]))
     try:
+        place.keep_sum(None, where)
         (worker or _worker_of(task)).ask(task["question"])
-        place.keep_sum(*(os.path.join(task["folder"], path)
-                         for path in (task["question"]["output"], task["sum"])))
+        place.keep_sum(made, where)
     except (DmftError, Interrupted) as error:
         return error.code, error.sentence, time.monotonic() - begin
     return 0, "", time.monotonic() - begin
