@@ -75,8 +75,8 @@ def test_a_changed_sweep_runs_what_is_new():
 
 
 def test_units_are_what_was_written():
-    """Swapped, altered, without its sum: refused; cut before its sum: kept; deleted: run again, with
-    the same end."""
+    """Swapped, altered, without its sum: refused; cut before its sum: kept; deleted: run again,
+    with the same end."""
     sweep(HEAD + RATES)
     shutil.copy("out.h5", "whole.h5")
     one, other = map(pathlib.Path, units()[:2])
