@@ -4,6 +4,8 @@ import contextlib
 import glob
 import math
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 from dmft.study import command, marks, objective, place, tables
 from dmft.study.cells import Cell, Measured
-from dmft.study.grid import Grid
+from dmft.study.grid import POWER, Grid
 from dmft.study.output import Reader
 from dmft.study.objective import Series
 from dmft.study.worker import Worker
@@ -436,3 +438,11 @@ def test_a_sum_is_of_the_bytes_and_the_whole_name(tmp_path):
         with contextlib.nullcontext() if known else \
                 pytest.raises(dmft.InputError, match="not the file that was written under this"):
             place.check_sum(str(path), where)
+
+
+def test_powers_of_a_factor_are_those_of_the_program():
+    """The width, and the rows of its table."""
+    source = pathlib.Path(__file__).parent.parent / "solver/settings/factor.c"
+    names = re.findall(r'^    \{"(\w+)", "\w*", "', source.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(names) > 5
+    assert sorted(POWER.pattern.split(")")[0].strip("(").split("|")) == sorted(["N", *names])
