@@ -443,6 +443,6 @@ def test_a_sum_is_of_the_bytes_and_the_whole_name(tmp_path):
 def test_powers_of_a_factor_are_those_of_the_program():
     """The width, and the rows of its table."""
     source = pathlib.Path(__file__).parent.parent / "solver/settings/factor.c"
-    names = re.findall(r'^    \{"(\w+)", "\w*", "', source.read_text(encoding="utf-8"), re.MULTILINE)
+    names = re.findall(r'^    \{"(\w+)", "\w*", "', source.read_text("utf-8"), re.MULTILINE)
     assert len(names) > 5
     assert sorted(POWER.pattern.split(")")[0].strip("(").split("|")) == sorted(["N", *names])
