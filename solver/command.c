@@ -19,15 +19,24 @@ static volatile sig_atomic_t stop; /* set by the handler */
 
 enum { LEAST_STACK = 768 << 10 }; /* of settings, and of threads, which have as much */
 
-/* The first Ctrl-C ends the run in order. One that comes more than a second later ends it at once;
- * within that second it is the same request (timeout(1) signals the process and then its group). */
-static void on_signal(int number UNUSED) {
+/* The first Ctrl-C ends the run in order, and after a second that some operation does not hear,
+ * such as one factorisation of a large matrix, the program says so. One that comes more than a
+ * second later ends it at once; within that second it is the same request (timeout(1) signals the
+ * process and then its group). */
+static void on_signal(int number) {
+    static const char wait[] = "stopping when the operation under way has ended; a second signal "
+                               "ends the program at once, and saves nothing\n";
     static struct timespec first;
     struct timespec now;
+    if (number == SIGALRM) {
+        (void)!write(STDERR_FILENO, wait, sizeof wait - 1);
+        return;
+    }
     clock_gettime(CLOCK_MONOTONIC, &now);
-    if (!stop)
+    if (!stop) {
         first = now;
-    else if (now.tv_sec - first.tv_sec > (now.tv_nsec > first.tv_nsec ? 0 : 1))
+        alarm(1);
+    } else if (now.tv_sec - first.tv_sec > (now.tv_nsec > first.tv_nsec ? 0 : 1))
         _exit(CODE_INTERRUPTED);
     stop = 1;
 }
@@ -40,8 +49,10 @@ static void handle_hangup(const struct sigaction *action) {
 }
 
 const volatile sig_atomic_t *command_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    action.sa_flags = 0;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     handle_hangup(&action);

@@ -5,6 +5,7 @@
 #include "integrators/fixed_point.h"
 #include "kernels/maps/polar.h"
 #include "kernels/maps/thin.h"
+#include "solver/command.h"
 #include "solver/data/normals.h"
 #include "solver/data/tokens.h"
 #include "solver/measure/observe.h"
@@ -13,6 +14,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { INPUTS = 6, LENGTH = 8, LETTERS = 5 };
@@ -254,6 +256,28 @@ CLEAN_TEST(entropy_of_a_chain) {
     cli_wait(pid, &result);
     assert_true(
         cli_ended(&result, 130, ARGS("interrupted while the entropy of the chain is found")));
+}
+
+/* After a second that nothing hears, as one factorisation of a large matrix, a sentence comes. */
+TEST(a_second_without_a_word) {
+    int channel[2];
+    char said[200] = "";
+    assert_int_equal(pipe(channel), 0);
+    pid_t child = fork();
+    if (!child) {
+        command_signals();
+        dup2(channel[1], STDERR_FILENO);
+        raise(SIGINT);
+        unsigned left = alarm(0);
+        raise(SIGALRM);
+        _exit((int)left);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    assert_true(read(channel[0], said, sizeof said - 1) > 0 && !close(channel[0]));
+    assert_non_null(strstr(said, "stopping when the operation under way has ended"));
+    close(channel[1]);
 }
 
 /* While it waits for a question the program has nothing to save: a signal ends it at once. */
