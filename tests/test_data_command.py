@@ -134,6 +134,29 @@ def test_the_command_stands_beside_the_programs(tmp_path):
     assert done.returncode == 2 and done.stderr == "dmft-data: components = 0: must be 1 to 10000\n"
 
 
+def test_options_may_stand_before_what_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text("mixture,x,y\n1,2,3\n")
+    for words in ("-o a.h5 mixture --components 2 --inputs 3 --dimension 4",
+                  "--weight mixture -o b.h5 x.csv", "-o c.h5 x.csv --weight mixture"):
+        assert data_command.main(words.split()) == 0
+    assert data.read("a.h5")["means"].shape == (2, 4)
+    assert all(data.read(name)["mixture"].tolist() == [1] for name in ("b.h5", "c.h5"))
+
+
+@pytest.mark.parametrize("words, sentence", (
+    ("x.npz --weight w", "x.npz: has no array 'w'; there are X, y"),
+    ("x.csv --weight y", "x.csv: no column of inputs has the name 'y'; there are a, b"),
+    ("python.csv", "python.csv:2: '1_000' is no number")))
+def test_what_a_file_does_not_have(words, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("x.npz", X=X, y=Y)
+    (tmp_path / "x.csv").write_text("a,b,y\n1,2,3\n")
+    (tmp_path / "python.csv").write_text("1,2\n1,1_000\n")
+    assert data_command.main([*words.split(), "-o", "x.h5"]) == 2
+    assert capsys.readouterr().err == f"dmft-data: {sentence}\n"
+
+
 @pytest.mark.parametrize("words, code, sentence", (
     ("mixture --components 1 --inputs 1 --dimension 1 --seed -1", 2, "seed = -1: must be 0 to"),
     ("mixture --components 1 --inputs 10000000 --dimension 1000000", 1, "Unable to allocate"),

@@ -8,6 +8,7 @@ import sys
 
 import dmft
 import pytest
+from dmft.drawing import main
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -86,3 +87,21 @@ def test_a_script_is_drawn_and_wrong_input_is_one_sentence(tmp_path):
                             ([f"{ROOT}/data/dense.ini", "--bogus"], "--bogus: is neither")):
         done = run(*words)
         assert done.returncode == 2 and done.stderr.count("\n") == 1 and sentence in done.stderr
+
+
+def test_a_picture_that_is_there_stays_without_force(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dense.svg").write_text("mine")     # where it goes without -o
+    words = [f"{ROOT}/data/dense.ini"]
+    assert main(words) == 2 and (tmp_path / "dense.svg").read_text() == "mine"
+    assert capsys.readouterr().err == \
+        "dmft-draw: output dense.svg: exists already; choose another name or add --force\n"
+    (tmp_path / "x.dot").write_text("mine")
+    picture = dmft.draw(words[0])
+    with pytest.raises(dmft.InputError, match="x.dot: exists already; .* or give force=True"):
+        picture.save("x.dot")
+    assert (tmp_path / "x.dot").read_text() == "mine"
+    assert main([*words, "-o", "x.dot", "--force"]) == 0
+    assert (tmp_path / "x.dot").read_text() == picture.source
+    with pytest.raises(dmft.InputError, match="folder nowhere: No such file"):
+        picture.save("nowhere/x.dot")

@@ -6,6 +6,7 @@ import importlib
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -203,6 +204,10 @@ def test_sweeps_whole_and_in_progress(tmp_path):
         assert float(best["least"]) == pytest.approx(float(want.min()), rel=1e-13)
     with pytest.raises(dmft.InputError, match="along = network.kappa"):
         whole.find_optimum(along="network.kappa")
+    alone = dmft.load(shutil.copy(out, tmp_path / "moved.h5"))
+    for ask in (lambda: alone.points, lambda: alone.series("loss")):
+        with pytest.raises(dmft.InputError, match="runs of a sweep lie in .*moved.d beside its"):
+            ask()
     os.remove(folder / str(whole.sweep["file"].values[1]))  # 0.1, N = 32
     part = dmft.load(folder)
     assert np.isnan(part.sweep["loss"].sel({axis: 0.1, "N": 32}))
@@ -416,15 +421,6 @@ def test_where_programs_are_found(tmp_path, monkeypatch):
         program.find("dmft-solve")
     monkeypatch.setattr(program, "_installed_from", lambda: str(checkout / "python"))
     assert program.find("dmft-solve") == str(checkout / "dmft-solve")
-
-
-def test_without_matplotlib():
-    """Runs and files need none; the command says what is missing."""
-    child = script("import sys", "sys.modules['matplotlib'] = None", "import dmft.command",
-                   "sys.exit(dmft.command.main())", stderr=subprocess.PIPE)
-    assert child.communicate()[1] == \
-        'dmft-plot: pictures need matplotlib: pip install "dmft[plot]"\n'
-    assert child.returncode == 1
 
 
 def test_share_of_the_top_gates(tmp_path):

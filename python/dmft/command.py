@@ -1,16 +1,53 @@
-"""What the commands of the package share; and dmft-plot as it is installed: one sentence where
-matplotlib is missing."""
+"""What the commands of the package share."""
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from dmft import program
-from dmft.errors import InputError
+from dmft.errors import DmftError, InputError
 
 PATIENCE = 2.0  # seconds after which a command says what it is at
+
+
+class Parser(argparse.ArgumentParser):
+    """Options are written in full, and what is wrong with the words is one sentence."""
+
+    def __init__(self, prog: str, **more):
+        super().__init__(prog=prog, allow_abbrev=False, **more)
+
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help says what it takes\n")
+
+
+def finish(name: str, work: Callable[[], int | None], failed: int | None = None) -> int:
+    """The exit code of a command: that of its work, 0 where that is None. Every failure is one
+    sentence; of those but Ctrl-C the code is `failed`, where one is given, else that of the
+    error."""
+    try:
+        code = work() or 0
+        if sys.stdout:
+            sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read it, as `head` does, has read enough
+        sys.stdout = None
+        return 0
+    except DmftError as error:
+        said, code = error, error.code
+    except KeyboardInterrupt as error:
+        print(f"{name}: {str(error) or 'interrupted'}", file=sys.stderr)
+        return 130
+    except MemoryError as error:
+        said, code = str(error) or "out of memory", 1
+    except OSError as error:
+        sys.stdout = None  # what could not be written is not tried again
+        said, code = error, 1
+    print(f"{name}: {said}", file=sys.stderr)
+    return code if failed is None else failed
 
 
 @contextlib.contextmanager
@@ -50,13 +87,3 @@ def keys_of(words: list[str]) -> dict[str, str]:
             raise InputError(f"{word}: is neither an option nor --section.key=value")
         keys[key] = value
     return keys
-
-
-def main() -> int:
-    """The command; returns its exit code."""
-    try:
-        from dmft.plot.command import main as draw
-    except ImportError as error:
-        print(f"dmft-plot: {error}", file=sys.stderr)
-        return 1
-    return draw()

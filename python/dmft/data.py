@@ -58,7 +58,7 @@ def _read_npz(path: str) -> Data:
 
 def _number(text: str):
     try:
-        return float(text)
+        return None if "_" in text else float(text)     # Python alone takes 1_000 for a number
     except ValueError:
         return None
 
@@ -74,8 +74,9 @@ def _columns(names: list[str], weight: str | None, path: str) -> tuple[list[int]
     if not ys or ys != ["y"] and ys != [f"y{c}" for c in range(len(ys))]:
         raise InputError(f"{path}: the first line names the columns, and none of them is y, or y0, "
                          "y1, ... without a gap")
-    if weight and weight not in names:
-        raise InputError(f"{path}: no column has the name {weight!r}; there are {', '.join(names)}")
+    if weight and weight not in {*names} - {*ys}:
+        raise InputError(f"{path}: no column of inputs has the name {weight!r}; there are "
+                         + ", ".join(name for name in names if name not in ys))
     inputs = [k for k, name in enumerate(names) if name not in ys and name != weight]
     return inputs, [names.index(name) for name in ys]
 
@@ -116,12 +117,20 @@ def _read_csv(path: str, weight: str | None) -> Data:
 
 
 def read(path, weight: str | None = None) -> Data:
-    """The arrays of an HDF5 file (a result: of its /data), an npz, or a csv.
+    """The arrays of an HDF5 file (a result: of its /data), an npz, or a csv. weight: the name of
+    one of them.
 
     A line of a csv is an input: numbers between commas (tabs, semicolons). A first line that is not
     all numbers names the columns: y, or y0, y1, ..., are the targets, `weight` is an array of its
     own, all others are X. Without names the last column is y."""
     path = os.fspath(path)
+    found = _read(path, weight)
+    if weight and weight not in found:
+        raise InputError(f"{path}: has no array {weight!r}; there are {', '.join(found)}")
+    return found
+
+
+def _read(path: str, weight: str | None) -> Data:
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise InputError(f"{path}: is not a regular file; what comes from a pipe is written to a "
                          "file first")

@@ -15,7 +15,7 @@ import inspect
 import sys
 
 from dmft import data
-from dmft.errors import DmftError
+from dmft.command import Parser, finish
 
 LAWS = {"fashion": data.fashion, "mixture": data.mixture, "chains": data.chains}
 HELP = {"fashion": "images of Fashion-MNIST", "mixture": "inputs of several components, each with "
@@ -41,8 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     ends = argparse.ArgumentParser(add_help=False)
     ends.add_argument("-o", dest="out", metavar="OUT.h5", required=True)
     ends.add_argument("--force", action="store_true", help="overwrite OUT.h5")
-    parser = argparse.ArgumentParser(
-        prog="dmft-data", allow_abbrev=False, usage="dmft-data FILE [--weight NAME] -o OUT.h5\n"
+    parser = Parser(
+        "dmft-data", usage="dmft-data FILE [--weight NAME] -o OUT.h5\n"
         "       dmft-data {fashion,mixture,chains} ... -o OUT.h5",
         description="Writes a data file for [data] source = "
         "file: of an npz or a csv (dmft-data FILE -o OUT.h5), of Fashion-MNIST, or of a law.",
@@ -51,11 +51,11 @@ def _parser() -> argparse.ArgumentParser:
     kinds = parser.add_subparsers(dest="kind", metavar="FILE, fashion, mixture or chains",
                                   required=True, prog="dmft-data")
     for name, function in LAWS.items():
-        one = kinds.add_parser(name, parents=[ends], allow_abbrev=False, help=HELP[name],
+        one = kinds.add_parser(name, parents=[ends], help=HELP[name],
                                description=inspect.getdoc(function),
                                formatter_class=argparse.RawDescriptionHelpFormatter)
         _add(one, function)
-    file = kinds.add_parser("file", parents=[ends], allow_abbrev=False,
+    file = kinds.add_parser("file", parents=[ends], prog="dmft-data",
                             help="an npz, a csv or an HDF5 file of this name")
     file.add_argument("file", metavar="FILE", help="npz, csv, or HDF5")
     file.add_argument("--weight", metavar="NAME", help="the column of a csv that says how often "
@@ -66,21 +66,19 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments=None) -> int:
     """The command; returns its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    first = next((word for word in words if not word.startswith("-")), "-")
-    if words and first not in (*LAWS, "file") and words[0] not in ("-h", "--help"):
+    at = next((k for k, word in enumerate(words) if word in (*LAWS, "file")
+               and words[k - 1:k] not in (["-o"], ["--weight"])), None)
+    if at is not None:  # options may stand before it
+        words.insert(0, words.pop(at))
+    elif words and words[0] not in ("-h", "--help"):
         words.insert(0, "file")
     given = vars(_parser().parse_args(words))
     kind, out, force = given.pop("kind"), given.pop("out"), given.pop("force")
-    try:
+
+    def work() -> None:
         found = data.read(given["file"], given["weight"]) if kind == "file" else \
             LAWS[kind](**given)
         data.write(out, found, force)
-    except (DmftError, MemoryError) as error:
-        print(f"dmft-data: {error or 'out of memory'}", file=sys.stderr)
-        return getattr(error, "code", 1)
-    except KeyboardInterrupt:
-        print("dmft-data: interrupted", file=sys.stderr)
-        return 130
-    print(f"wrote {out}: " + ", ".join(f"{name} {'x'.join(map(str, array.shape)) or '1'}"
-                                       for name, array in found.items()))
-    return 0
+        print(f"wrote {out}: " + ", ".join(f"{name} {'x'.join(map(str, array.shape)) or '1'}"
+                                           for name, array in found.items()))
+    return finish("dmft-data", work)

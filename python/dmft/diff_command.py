@@ -5,11 +5,11 @@ or python -m dmft diff. Which settings of two results differ, and which arrays b
 """
 from __future__ import annotations
 
-import argparse
 import sys
 
+from dmft.command import Parser, finish
 from dmft.diff import diff
-from dmft.errors import DmftError, InputError
+from dmft.errors import InputError
 
 
 def _sigma(text: str):
@@ -21,8 +21,8 @@ def _sigma(text: str):
 
 def main(arguments=None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="dmft-diff", allow_abbrev=False, description="Which settings and which arrays of two "
+    parser = Parser(
+        "dmft-diff", description="Which settings and which arrays of two "
         "results of one kind (runs, comparisons, sweeps) differ, and by how much. Without an "
         "option it is --rtol 1e-8 where both have the same seeds, and --sigma auto where seeds "
         "differ. Settings that differ are listed and decide nothing.",
@@ -41,19 +41,14 @@ def main(arguments=None) -> int:
                         "them; * stands for any letters")
     parser.add_argument("--ignore", default="", metavar="NAMES", help="leave these out")
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> int:
         found = diff(options.old, options.new, exact=options.exact, rtol=options.rtol,
                      sigma=None if options.sigma is None else _sigma(options.sigma),
                      only=options.only, ignore=options.ignore)
-        print(found)
-        sys.stdout.flush()
-    except (DmftError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # whoever read it, as `head` does, has read enough
+        try:
+            print(found, flush=True)
+        except BrokenPipeError:  # who reads it may have read enough, and the code is asked for
             sys.stdout = None
-            return 0 if found.equal else 1
-        print(f"dmft-diff: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("dmft-diff: interrupted", file=sys.stderr)
-        return 130
-    return 0 if found.equal else 1
+        return 0 if found.equal else 1
+    return finish("dmft-diff", work, failed=2)

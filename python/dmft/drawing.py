@@ -3,29 +3,29 @@
     picture = dmft.draw("data/transformer.ini")     # shows itself in a notebook
     picture.save("transformer.svg")                 # or .pdf, .png, .dot
 
-    dmft-draw FILE.ini [-o OUT.svg] [--section.key=value ...]       (or python -m dmft draw)
+    dmft-draw FILE.ini [-o OUT.svg] [--force] [--section.key=value ...]
 
 A box is a population with its size and with what acts on its rows site by site; an oval is a group
 of operations on numbers, as a router or attention; a thick arrow is a matrix, a thin one a value
 that goes from one box to another. Blocks and experts of one kind are folded into one box, whose
 border is double, and the label says how many there are. Graphviz lays it out (dot of the package
-graphviz).
+graphviz). Without -o it is FILE.svg in the current folder; a file that is there stays without
+--force. The command is python -m dmft draw, too.
 """
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import functools
 import os
 import subprocess
-import sys
 from fractions import Fraction
 
-from dmft.command import keys_of, patience
+from dmft.command import Parser, finish, keys_of, patience
 from dmft.description import Description, Operation, Program, kind_of, stem
-from dmft.errors import DmftError, InputError, SystemFailure
+from dmft.errors import InputError, SystemFailure
 from dmft.files import Result
+from dmft.study import place
 
 SUFFIXES = ("dot", "svg", "pdf", "png")
 ROOM = 40                               # letters of a label in a picture
@@ -336,21 +336,25 @@ class Drawing:
             raise SystemFailure("dot: " + done.stderr.decode(errors="replace").strip())
         return done.stdout
 
-    def save(self, path) -> None:
-        """Writes the picture; the ending of the path says how: .svg, .pdf, .png or .dot."""
-        kind = os.path.splitext(os.fspath(path))[1].removeprefix(".")
-        if kind not in SUFFIXES:
-            raise InputError(f"{path}: a picture of a network is one of "
-                             + " ".join("." + suffix for suffix in SUFFIXES))
-        picture = self.source.encode() if kind == "dot" else self.render(kind)
-        try:
-            with open(path, "wb") as file:
-                file.write(picture)
-        except OSError as error:
-            raise SystemFailure(f"{path}: {error.strerror}") from None
+    def save(self, path, force: bool = False) -> None:
+        """Writes the picture, with force over a file that is there; the ending of the path says
+        how: .svg, .pdf, .png or .dot."""
+        path = os.fspath(path)
+        kind = _kind_of(path)
+        place.check(path, force, "give force=True")
+        place.save(path, self.source.encode() if kind == "dot" else self.render(kind))
 
     def _repr_svg_(self) -> str:
         return self.render("svg").decode()
+
+
+def _kind_of(path: str) -> str:
+    """What the ending of a path says, svg; InputError where it is that of no picture."""
+    kind = os.path.splitext(path)[1].removeprefix(".")
+    if kind not in SUFFIXES:
+        raise InputError(f"{path}: a picture of a network is one of "
+                         + " ".join("." + suffix for suffix in SUFFIXES))
+    return kind
 
 
 def draw(config, *, width: int | None = None, **more) -> Drawing:
@@ -375,19 +379,20 @@ def draw(config, *, width: int | None = None, **more) -> Drawing:
 
 def main(words: list[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="dmft-draw", usage="%(prog)s FILE.ini [-o OUT.svg] "
-                                     "[--section.key=value ...]", allow_abbrev=False,
-                                     description="Draws the network of an ini: .svg .pdf .png .dot")
+    parser = Parser("dmft-draw", usage="%(prog)s FILE.ini [-o OUT.svg] [--force] "
+                    "[--section.key=value ...]",
+                    description="Draws the network of an ini: .svg .pdf .png .dot")
     parser.add_argument("file", metavar="FILE.ini")
     parser.add_argument("-o", metavar="OUT.svg", dest="output")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT.svg")
     options, rest = parser.parse_known_args(words)
-    try:
+    out = options.output or os.path.splitext(os.path.basename(options.file))[0] + ".svg"
+
+    def work() -> None:
         keys = keys_of(rest)
+        _kind_of(out)
+        place.check(out, options.force)     # before networks are described
         with patience("dmft-draw"):
             drawn = draw(options.file, **keys)
-        name = os.path.splitext(os.path.basename(options.file))[0]
-        drawn.save(options.output or name + ".svg")
-    except DmftError as error:
-        print(f"dmft-draw: {error}", file=sys.stderr)
-        return error.code
-    return 0
+        drawn.save(out, force=True)
+    return finish("dmft-draw", work)

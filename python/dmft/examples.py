@@ -7,14 +7,14 @@ the current folder), so that the commands of the documents can be typed as they 
 """
 from __future__ import annotations
 
-import argparse
 import filecmp
 import glob
 import os
 import shutil
 import sys
 
-from dmft.errors import DmftError, SystemFailure
+from dmft.command import Parser, finish
+from dmft.errors import SystemFailure
 from dmft.pages import folder_with
 
 # Patterns of the files of each folder.
@@ -55,15 +55,13 @@ def examples(folder=".") -> str:
 
 def main(words: list[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(
-        prog="dmft-examples", description="Puts the folders data, examples and studies, from which "
+    parser = Parser(
+        "dmft-examples", description="Puts the folders data, examples and studies, from which "
         "the documents start, into a folder.")
     parser.add_argument("folder", nargs="?", default=".", help="default: the current folder")
     given = parser.parse_args(words)
-    try:
+
+    def work() -> None:
         folder = examples(given.folder)
-    except DmftError as error:
-        print(f"dmft-examples: {error}", file=sys.stderr)
-        return error.code
-    print("wrote " + " ".join(os.path.join(folder, name) for name in KEPT))
-    return 0
+        print("wrote " + " ".join(os.path.join(folder, name) for name in KEPT))
+    return finish("dmft-examples", work)

@@ -147,7 +147,7 @@ class Result(Mapping):
         >>> W1 = run.weights("W1", 64)                                          # doctest: +SKIP
         >>> h1 = run.data["coordinates"].values @ W1.values.T                   # doctest: +SKIP
         """
-        networks = self._get(f"reference/N{width:04d}", "")
+        networks = self.reference[width]
         if "weights_" + name not in networks:
             raise InputError(f"{self.path}: has no matrix {name} of networks of N = {width} "
                              "([output] weights)")
@@ -180,7 +180,7 @@ class Result(Mapping):
         >>> spikes = run.singular("W2").value                                   # doctest: +SKIP
         >>> run.singular("W2", 256).learned.isel(t=-1)                          # doctest: +SKIP
         """
-        data = self.limit if width is None else self._get(f"reference/N{width:04d}", "")
+        data = self.limit if width is None else self.reference[width]
         stem = "singular_" + name
         if stem not in data:
             raise InputError(f"{self.path}: has no singular values of {name} "
@@ -293,6 +293,7 @@ class Result(Mapping):
     def _unit(self, path: str) -> "Result":
         """A file of the folder, read once as long as no other one takes its place."""
         from dmft.on_disk import seen
+        self.check_run(path)
         now = seen(path)
         if self._units.get(path, (None,))[0] != now:
             self._units[path] = now, load(path, self._owner)
@@ -302,6 +303,13 @@ class Result(Mapping):
     def _folder(self) -> str:
         """Of the runs of a sweep, beside its file."""
         return self.path if os.path.isdir(self.path) else self.path.removesuffix(".h5") + ".d"
+
+    def check_run(self, path: str) -> None:
+        """InputError where the file of a run of a sweep is not there, as of a sweep whose file was
+        moved without its folder."""
+        if not os.path.exists(path):
+            raise InputError(f"{self.path}: the runs of a sweep lie in {self._folder} beside its "
+                             f"file, and {os.path.basename(path)} is not there")
 
     def units(self) -> xarray.DataArray:
         """The file of each run of a sweep, over the swept keys and N; it is there where

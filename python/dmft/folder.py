@@ -129,6 +129,7 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
     for index, path in np.ndenumerate(run.units().values):
         if not sweep["n"].values[index] > 0:
             continue
+        run.check_run(path)
         with guard.one_sentence(path), h5py.File(path, "r") as file:
             group = _group(file)
             until[index] = group.attrs.get("valid_until", np.inf)

@@ -12,11 +12,8 @@ the input is wrong, which one sentence says.
 """
 from __future__ import annotations
 
-import argparse
-import sys
-
-from dmft.command import keys_of, patience
-from dmft.errors import DmftError, InputError
+from dmft.command import Parser, finish, keys_of, patience
+from dmft.errors import InputError
 from dmft.recipe import recipe
 
 
@@ -29,6 +26,8 @@ def sizes(text: str) -> dict[str, float]:
     found = {}
     for word in text.replace(",", " ").split():
         name, _, value = word.partition("=")
+        if name in found:
+            raise InputError(f"{text}: {name} is given twice")
         try:
             found[name] = float(value)
         except ValueError:
@@ -41,8 +40,8 @@ def sizes(text: str) -> dict[str, float]:
 
 def main(arguments=None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="dmft-recipe", allow_abbrev=False, usage="dmft-recipe FILE.ini [--section.key=value "
+    parser = Parser(
+        "dmft-recipe", usage="dmft-recipe FILE.ini [--section.key=value "
         "...] [options]", description="Shape, initial scale and learning rates of every tensor of "
         "a network, in the units of PyTorch, as products of powers of its sizes.")
     parser.add_argument("file", metavar="FILE.ini", help="an ini of any of the programs; "
@@ -57,7 +56,8 @@ def main(arguments=None) -> int:
                         help="read-ins act on x and not on x/sqrt(D)")
     parser.add_argument("--format", choices=("text", "markdown", "latex"), default="text")
     options, rest = parser.parse_known_args(arguments)
-    try:
+
+    def work() -> None:
         keys = keys_of(rest)
         places = {name: sizes(getattr(options, name)) for name in ("at", "base", "target")
                   if getattr(options, name) is not None}
@@ -66,10 +66,4 @@ def main(arguments=None) -> int:
                            raw_inputs=options.raw_inputs, **places, **keys)
         print({"text": str, "markdown": lambda one: one.markdown(),
                "latex": lambda one: one.latex()}[options.format](found))
-        sys.stdout.flush()
-    except DmftError as error:
-        print(f"dmft-recipe: {error}", file=sys.stderr)
-        return error.code
-    except BrokenPipeError:  # whoever read it, as `head` does, has read enough
-        sys.stdout = None
-    return 0
+    return finish("dmft-recipe", work)

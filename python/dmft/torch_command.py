@@ -3,7 +3,7 @@
     dmft-torch FILE.py:build --example "tokens 24 16 64" [--base N=64] [--widths N=32:64]
                [--recipe] [--check FILE.py:optimizer] [--limit SETTINGS.ini [--limit-to OUT.h5]]
                [--counts E=256,L=60 [--looped]] [--plan plan.json [--parameterization mssp]]
-               [--output FILE.py:function] [--ignore NAME,NAME]
+               [--output FILE.py:function] [--ignore NAME,NAME] [--force]
 
 or python -m dmft torch. `build` is a function of the width, or of all sizes of --base in their
 order, that gives the module (docs/import.md). Without another option the matrices that it is are
@@ -20,8 +20,9 @@ import os
 import sys
 import warnings
 
-from dmft.command import patience
+from dmft.command import Parser, finish, patience
 from dmft.errors import DmftError, InputError, NoteWarning
+from dmft.study import place
 
 MOST = 10 ** 8                          # numbers of an example
 
@@ -78,6 +79,8 @@ def sizes_of(text: str, option: str) -> dict:
                 or len(values) != (2 if option == "--widths" else 1):
             form = "N=32:64,M=4:8" if option == "--widths" else "N=64,M=8"
             raise InputError(f"{option} {word}: sizes are written {form}")
+        if name in found:
+            raise InputError(f"{option} {text}: {name} is given twice")
         found[name] = tuple(map(int, values)) if len(values) > 1 else int(value)
     if not found:
         raise InputError(f"{option}: no size is given")
@@ -108,12 +111,11 @@ def _lacking(ini: str, settings: dict) -> dict:
 
 def work(given) -> int:
     """What the options ask for; returns the exit code."""
-    for path in (given.plan, given.limit_to):
-        folder = os.path.dirname(path or "") or "."
-        if not os.path.isdir(folder):
-            raise InputError(f"{path}: there is no folder {folder}")
+    for path in filter(None, (given.plan, given.limit_to)):
+        place.check(path, given.force)
     try:
         import dmft.torch
+        dmft.torch.plan         # InputError of a PyTorch that is too old
     except ImportError as error:
         raise InputError(str(error)) from None
     from dmft.torch.plan_laws import WORDS, halved
@@ -146,21 +148,21 @@ def work(given) -> int:
             print(mine.looped.lua, end="")
         if given.limit:
             run = dmft.solve(given.limit, network=mine.network, output=given.limit_to,
-                             progress=sys.stderr.isatty(),
+                             force=given.force, progress=sys.stderr.isatty(),
                              **_lacking(given.limit, mine.settings))
             print(run.report, end="")
     if given.plan:
         plan = dmft.torch.plan(build, example, base, given.parameterization, widths=widths,
                                counts=counts, **more)
-        plan.save(given.plan)
+        plan.save(given.plan, force=True)
         print(plan)
     return code
 
 
 def main(arguments=None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="dmft-torch", allow_abbrev=False, formatter_class=argparse.RawTextHelpFormatter,
+    parser = Parser(
+        "dmft-torch", formatter_class=argparse.RawTextHelpFormatter,
         usage="dmft-torch FILE.py:build --example \"tokens 24 16 64\" [options]",
         description="Judges and scales a model of PyTorch, and computes its limit.")
     parser.add_argument("build", metavar="FILE.py:build", help="function that makes the module")
@@ -190,25 +192,17 @@ def main(arguments=None) -> int:
                         "module's output")
     parser.add_argument("--ignore", default="", metavar="NAME,NAME", help="biases that are held "
                         "at 0")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT.h5 and plan.json")
     given = parser.parse_args(arguments)
-    try:
+
+    def judge() -> int:
         wait = contextlib.nullcontext() if given.limit else patience(
             "dmft-torch", "the module is built, run and described at small sizes")
         with warnings.catch_warnings(), wait:
             warnings.simplefilter("always", NoteWarning)
             warnings.showwarning = _notes()
-            code = work(given)
-        sys.stdout.flush()
-        return code
-    except DmftError as error:
-        print(f"dmft-torch: {error}", file=sys.stderr)
-        return error.code
-    except KeyboardInterrupt:
-        print("dmft-torch: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:             # whoever read it, as `head` does, has read enough
-        sys.stdout = None
-        return 0
+            return work(given)
+    return finish("dmft-torch", judge)
 
 
 def _notes():

@@ -132,7 +132,9 @@ BAD = {"no file": (["nowhere.py:build", *NUMBERS], "nowhere.py: there is no such
        "no size": (["model.py:build", "--example", "numbers 48 7", "--base", "N=0"],
                    "whole numbers of at least 2"),
        "no folder": (["model.py:build", *NUMBERS, "--plan", "nowhere/x.json"],
-                     "there is no folder nowhere"),
+                     "folder nowhere: No such file"),
+       "same size": (["model.py:build", "--example", "numbers 48 7", "--base", "N=64,N=32"],
+                     "--base N=64,N=32: N is given twice"),
        "no optimizer": (["model.py:build", *NUMBERS, "--check", "model.py:letters"],
                         "optimizer: the function of the module that gives it ends with")}
 
@@ -157,7 +159,19 @@ def test_what_cannot_be_written_is_said_before_the_module_is_read(file, capsys):
     for words in (["--plan", "nowhere/x.json"], ["--plan", "x.json", "--parameterization", "up"]):
         assert main([f"{file}:fails", *NUMBERS, *words]) == 2
         said = capsys.readouterr().err
-        assert "no folder nowhere" in said or "must be one of mssp mup sp" in said
+        assert "folder nowhere: No such file" in said or "must be one of mssp mup sp" in said
+
+
+def test_files_that_are_there_stay_without_force(file, capsys):
+    with open("plan.json", "w", encoding="utf-8") as mine:
+        mine.write("mine")
+    for words in (["--plan", "plan.json"], ["--limit", "x.ini", "--limit-to", "plan.json"]):
+        assert main([f"{file}:build", *NUMBERS, *words]) == 2
+        assert capsys.readouterr().err == "dmft-torch: output plan.json: exists already; choose " \
+            "another name or add --force\n"
+    assert main([f"{file}:build", *NUMBERS, "--plan", "plan.json", "--force"]) == 0
+    with pytest.raises(dmft.InputError, match="plan.json: exists already; .* force=True"):
+        dmft.torch.Plan.load("plan.json").save("plan.json")
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -16,7 +16,6 @@ takes no picture, which one sentence says.
 """
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
 import os
@@ -24,6 +23,7 @@ import sys
 
 import matplotlib.pyplot as plt
 
+from dmft.command import Parser, finish
 from dmft.errors import DmftError, InputError, SystemFailure
 from dmft.files import load
 from dmft.plot import figures, page, sweeps, together
@@ -102,8 +102,8 @@ def draw(pictures, options, stem: str, suffix: str, complain) -> bool:
 
 def main(arguments=None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="dmft-plot", description="Pictures of runs, comparisons "
-                                     "and sweeps; of several files, on one axis.")
+    parser = Parser("dmft-plot", description="Pictures of runs, comparisons and sweeps; of several "
+                    "files, on one axis.")
     parser.add_argument("file", nargs="+",
                         help="OUT.h5, also .partial; the folder OUT.d of a sweep")
     parser.add_argument("-o", metavar="OUT.png", help="a stem, to which the names of pictures are "
@@ -119,6 +119,11 @@ def main(arguments=None) -> int:
     parser.add_argument("--html", metavar="OUT.html", help="one page instead, which needs no "
                         "network, with sliders over time, width and what a sweep varies")
     options = parser.parse_args(arguments)
+    return finish("dmft-plot", lambda: _work(options))
+
+
+def _work(options) -> int:
+    """What the options ask for; returns the exit code."""
     names = [os.path.basename(os.path.normpath(file)).split(".h5")[0].removesuffix(".d")
              for file in options.file]
     stem, suffix = os.path.splitext(options.o) if options.o else ("_".join(names), "")

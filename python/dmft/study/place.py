@@ -22,8 +22,9 @@ def exists(path: str) -> bool:
     return True
 
 
-def check(path: str, force: bool) -> None:
-    """Whether a result can get this name: the folder exists, and no file does unless force."""
+def check(path: str, force: bool, how: str = "add --force") -> None:
+    """Whether a result can get this name: the folder exists, and no file does unless force, of
+    which the sentence says how it is given."""
     if not path:
         raise InputError("the name of the output file is empty")
     folder = os.path.dirname(path) or "."
@@ -37,7 +38,7 @@ def check(path: str, force: bool) -> None:
     if path.endswith("/") or (os.path.exists(path) and not os.path.isfile(path)):
         raise InputError(f"output {path}: is not a regular file")
     if not force and os.path.lexists(path):
-        raise InputError(f"output {path}: exists already; choose another name or add --force")
+        raise InputError(f"output {path}: exists already; choose another name or {how}")
 
 
 def refuse_input(output: str, given: str) -> None:

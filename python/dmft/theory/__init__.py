@@ -60,7 +60,7 @@ class Equations:
         kind = os.path.splitext(path)[1]
         if kind not in (".tex", ".md", ".pdf"):
             raise InputError(f"{path}: equations are written as .tex, .md or .pdf")
-        place.check(path, force)
+        place.check(path, force, "give force=True")
         place.save(path, _pdf(self.latex(), path) if kind == ".pdf" else
                    (self.latex() if kind == ".tex" else self.markdown()).encode())
 

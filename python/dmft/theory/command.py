@@ -8,19 +8,15 @@ missing.
 """
 from __future__ import annotations
 
-import argparse
-import sys
-
-from dmft.command import keys_of, patience
-from dmft.errors import DmftError
+from dmft.command import Parser, finish, keys_of, patience
 from dmft.study import place
 from dmft.theory import equations
 
 
 def main(arguments=None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="dmft-equations", description="The mean-field theory of a network, typeset.",
+    parser = Parser(
+        "dmft-equations", description="The mean-field theory of a network, typeset.",
         usage="dmft-equations FILE.ini [-o OUT.tex | OUT.pdf | OUT.md] [--force] "
         "[--section.key=value ...]")
     parser.add_argument("file", metavar="FILE.ini")
@@ -28,7 +24,8 @@ def main(arguments=None) -> int:
                         "default: LaTeX on the screen")
     parser.add_argument("--force", action="store_true", help="overwrite OUT")
     options, rest = parser.parse_known_args(arguments)
-    try:
+
+    def work() -> None:
         keys = keys_of(rest)
         if options.o is not None:
             place.check(options.o, options.force)   # before the theory is derived
@@ -38,7 +35,4 @@ def main(arguments=None) -> int:
             made.write(options.o, options.force)
         else:
             print(made.latex(), end="")
-        return 0
-    except DmftError as error:
-        print(f"dmft-equations: {error}", file=sys.stderr)
-        return error.code
+    return finish("dmft-equations", work)

@@ -44,11 +44,14 @@ class Plan(Fitted):
 
     # --- files -----------------------------------------------------------------------------------
 
-    def save(self, path: str) -> None:
-        """Writes the plan, as JSON."""
+    def save(self, path: str, force: bool = False) -> None:
+        """Writes the plan, as JSON, with force over a file that is there."""
         try:
-            with open(path, "w", encoding="utf-8") as file:
+            with open(path, "w" if force else "x", encoding="utf-8") as file:
                 file.write(json.dumps(self._content, indent=1) + "\n")
+        except FileExistsError:
+            raise InputError(f"{path}: exists already; choose another name, or force=True") \
+                from None
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from None
 
