@@ -132,6 +132,8 @@ def test_curves_collapse_with_their_scaling_alone():
 @pytest.mark.parametrize("call, sentence", (
     (lambda data: dmft.extrapolate(data, "z", "x"), "there is no z"),
     (lambda data: dmft.extrapolate(data, "y", "N"), "y has no axis N; it has sample x"),
+    (lambda data: dmft.extrapolate(data, "y", "x", power=-1), "power = -1: must be above 0"),
+    (lambda data: dmft.richardson(data, "y", "x", power=0), "power = 0: must be above 0"),
     (lambda data: dmft.extrapolate(data.isel(x=[0]), "y", "x"), "different values of x: 1, and"),
     (lambda data: dmft.richardson(data.assign_coords(x=[1, 2, 4, 8, 8]), "y", "x"), "the same x"),
     (lambda data: dmft.extrapolate(data.assign_coords(x=X - 1), "y", "x"), "need values above 0"),

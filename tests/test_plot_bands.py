@@ -1,13 +1,20 @@
 """Pictures on logarithmic axes: how networks come to the limit, and bands that reach down to 0."""
 import math
+import types
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from dmft.plot import axes, layout
-from dmft.plot.style import BANDS
+import xarray
+
+import dmft
+from dmft.plot import axes, figures, layout, select, sweeps, together
+from dmft.plot.style import BANDS, Missing, NotThere
 
 from test_plot import STUDENT_7, WIDTHS, law
+
+FIRST = {"/": xarray.Dataset(attrs={"complete": 1}), "parameters": xarray.Dataset(attrs={
+    "network.model": "dense", "training.eta0": 1.0, "training.gamma0": 1.0})}
 
 
 @pytest.fixture(name="ax")
@@ -69,6 +76,53 @@ def test_bands_that_reach_0_are_hatched_on_logarithmic_axes(ax):
     layout.legend(figure, ax, BANDS)
     titles = [one.get_title().get_text() for one in [*figure.legends, ax.get_legend()] if one]
     assert titles == [BANDS + "\nhatched: down to 0"]
+
+
+@pytest.mark.parametrize("count", (1, 2))
+def test_a_band_of_few_times_is_hatched_too(ax, count):
+    ax.set_yscale("log")
+    axes.band(ax, np.array([1.0, 0.1])[:count], np.array([2.0, 0.2])[:count], "black")
+    assert ax.collections[-1].get_hatch()
+
+
+def test_of_one_step_there_is_no_convergence(ax):
+    """At t = 0 all networks have the same loss; other times are not there."""
+    run = {name: data.isel(t=[0]) for name, data in law(0).items()}
+    run["limit"]["loss_se"][:] = 0
+    with pytest.raises(Missing, match="no difference at these times"):
+        figures.figure_convergence(run | FIRST, types.SimpleNamespace(times=None))
+    for times, sentence in (([1, 5], "no step 5; there are 3"), ([-1, 2], "no step -1; there")):
+        with pytest.raises(NotThere, match=sentence):
+            axes.convergence(ax, law(), times)
+
+
+def test_pictures_of_what_has_no_error_or_not_the_axes(ax):
+    """Counts are lines without a band; what a picture needs and a series lacks is a sentence."""
+    run = law()
+    axes.curves(ax, run, "n")
+    assert [line.get_ydata().tolist() for line in ax.lines] == [[8, 8, 8]] * 4
+    for draw, name, lacks in ((axes.time_heat, "K_diag", "t s"), (axes.experts, "loss", "i")):
+        with pytest.raises(NotThere, match=f"{name} has the axes t.*, .* needs {lacks}"):
+            draw(ax, run, name)
+    with pytest.raises(NotThere, match="no series nothing"):
+        select.quantity(run["limit"], "nothing")
+    with pytest.raises(NotThere, match="no series nothing in any of them"):
+        together.overlay(ax, [run], "nothing")
+    with pytest.raises(dmft.InputError, match="is of a sweep"):
+        together.overlay(ax, dmft.Result("x.h5", {"sweep": xarray.Dataset()}), "loss")
+
+
+def test_runs_are_told_apart_by_starts_and_by_keys_that_one_alone_has():
+    """The start of a matrix is named with its section, since a rate has the same last word."""
+    def run(**keys):
+        return {"parameters": xarray.Dataset(attrs={"ini": "text", "training.eta0": 1.0, **keys})}
+    assert together.names([run(**{"init.W1": "0.5"}), run(**{"init.W1": "2"})]) == [
+        "init.W1 = 0.5", "init.W1 = 2"]
+    assert together.names([run(**{"training.eta0": 2.0, "rates.W1": "3"}),
+                           run(**{"rates.W1": "4"})]) == ["eta0 = 2.0, rates.W1 = 3",
+                                                         "eta0 = 1.0, rates.W1 = 4"]
+    assert sweeps.name_of_axis("rates.W1") == "rates.W1"
+    assert sweeps.words_of({"init.W1": 0.5}) == "init.W1 = 0.5"
 
 
 def test_losses_that_fall_are_on_a_logarithmic_axis_when_their_bands_are_drawn(ax):

@@ -178,6 +178,10 @@ def test_mistakes_of_newcomers(tmp_path):
     assert run.reference.get(100) is None and set(run.reference) == {8, 16}
     with pytest.raises(dmft.InputError, match='give parameters."ini".'):
         dmft.solve(run.parameters)
+    with pytest.raises(dmft.InputError, match="a result is no ini: give parameters"):
+        dmft.solve(run)
+    with pytest.raises(dmft.InputError, match=r"reference\['8'\]: .* widths are 8 16"):
+        run.weights("W1", "8")
     again = dmft.solve(run.parameters["ini"], progress=False)
     assert again.limit["loss"].equals(run.limit["loss"])
 

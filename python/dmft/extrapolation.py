@@ -162,6 +162,12 @@ def _warn(form: str, reasons: list[str], part: xarray.Dataset, name: str) -> Non
                   NoteWarning, stacklevel=3)
 
 
+def _check_power(power: float) -> None:
+    """InputError of a power with which b x^-power does not vanish as x goes to infinity."""
+    if not 0 < power < np.inf:
+        raise InputError(f"power = {power:g}: must be above 0, p of b x^-p")
+
+
 def _power_columns(x: np.ndarray, power: float) -> np.ndarray:
     return np.stack([np.ones_like(x), (x / x[-1]) ** -power])
 
@@ -221,6 +227,7 @@ def extrapolate(data: xarray.Dataset, name: str, along: str, power: float | None
     if x[0] <= 0:
         raise InputError(f"{along} = {x[0]:g}: powers need values above 0")
     if power is not None:
+        _check_power(power)
         solution, covariance, chi2, count = _linear(_power_columns(x, power), values, errors,
                                                     weight)
         found = {name + "_inf": solution[..., 0], name + "_inf_se": covariance[..., 0, 0] ** 0.5,
@@ -256,6 +263,7 @@ def richardson(data: xarray.Dataset, name: str, along: str, power: float = 1.0):
     >>> [float(part) for part in richardson(data, "y", "x")]
     [3.0, 0.0]
     """
+    _check_power(power)
     part, x, values, errors, _ = _points(data, name, along, 3)
     if x[-3] <= 0:
         raise InputError(f"{along} = {x[-3]:g}: powers need values above 0")

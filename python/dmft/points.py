@@ -71,7 +71,7 @@ def _has_sweep(config) -> bool:
         return any(name == "sweep" or name.startswith("sweep.") for name in config)
     if isinstance(config, str) and "\n" in config:
         text = config
-    elif os.path.isfile(config):
+    elif os.path.isfile(os.fspath(config)):
         with open(config, encoding="utf-8", errors="replace") as file:
             text = file.read()
     else:

@@ -151,6 +151,9 @@ def _ini(config, folder: Folder, arrays) -> tuple[str, dict[str, str]]:
     paths are relative to the current folder; a sweep must stand in an ini. Arrays take the place
     of [data], in an ini by the override of data.source."""
     settings = {}
+    if isinstance(config, Result):
+        raise InputError("a result is no ini: give parameters[\"ini\"] of it, whose text repeats "
+                         "the run, or go on with it by dmft.resume")
     if isinstance(config, Mapping):
         settings = flatten(config)
         grid = {key.removeprefix("sweep."): settings.pop(key)

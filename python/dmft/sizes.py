@@ -315,7 +315,6 @@ class Family:
     def elsewhere(self, wanted: Mapping[str, float]) -> Place:
         """The network of these sizes; other keys stay as the ini has them. Of many experts or
         blocks few are described, as of the ini: the laws then have their numbers."""
-        words = ", ".join(f"{size} = {value:g}" for size, value in wanted.items())
         fixed = [size for size in self.origin.sizes if size in self.free]
         for size, value in wanted.items():
             if size not in fixed:
@@ -349,6 +348,7 @@ class Family:
         try:
             place = self.build([width], settings | small)[0]
         except InputError as error:
+            words = ", ".join(f"{size} = {value:g}" for size, value in wanted.items())
             raise InputError(f"at {words}: {error.sentence}") from None
         place.settings = settings
         place.sizes = self.sizes(place)

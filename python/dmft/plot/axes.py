@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from dmft.plot.select import (check_there, ensembles, equal, networks, of_run, quantity, slope,
-                              student, widths_of)
+from dmft.plot.select import (check_there, ensembles, equal, moments, networks, of_run, quantity,
+                              slope, student, widths_of)
 from dmft.plot.style import COLOURS, Missing, NotThere, symbol
 from dmft.plot.sweeps import scale
 
@@ -30,8 +30,9 @@ def band(ax, mean, half, colour, t=None, **line) -> None:
     open_end = np.asarray(low <= 0) & (ax.get_yscale() == "log")
     ax.fill_between(t, low, high, where=~open_end, color=colour, alpha=0.18, lw=0, **below)
     if open_end.any():
-        ax.fill_between(t, low, high, where=np.convolve(open_end, np.ones(3), "same") > 0,
-                        facecolor="none", edgecolor=colour, alpha=0.35, lw=0, hatch="////", **below)
+        beside = np.convolve(open_end, np.ones(3))[1:-1] > 0
+        ax.fill_between(t, low, high, where=beside, facecolor="none", edgecolor=colour,
+                        alpha=0.35, lw=0, hatch="////", **below)
     ax.set_xlabel("step $t$")
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
@@ -162,7 +163,7 @@ def border(ax, run, t) -> None:
 @of_run
 def input_heat(ax, run, name, t, limits=None):
     """K[t][mu][t][nu] of the limit (else the widest network), by target where there is one."""
-    check_there(run, name)
+    check_there(run, name, "t", "s", "mu", "nu")
     image = heat(ax, by_target(run, inputs_at(ensembles(run)[-1][2][name], t).values, t), limits)
     border(ax, run, t)
     by = by_words(run)
@@ -179,7 +180,7 @@ def inputs_at(kernel, t: int):
 @of_run
 def time_heat(ax, run, name):
     """K[t][mu][s][mu], mean over inputs, of the limit (else the widest network)."""
-    check_there(run, name)
+    check_there(run, name, "t", "s")
     part = equal(ensembles(run)[-1][2][name].rename(s="s'"))  # times stay apart
     if "mu" in part.dims:
         ax.set_title(r"$\mu = \nu$, mean over inputs")
@@ -217,6 +218,7 @@ def convergence(ax, run, times):
     found, limit = widths_of(run, 1), ensembles(run)[-1][2]
     if "N" in limit.attrs:
         raise Missing("no limit to converge to ([solver] replicates = 0)")
+    times = moments([limit, *(data for _, data in found)], times, 4)
     N, seen, top = np.array([N for N, _ in found]), np.zeros((0, 2)), []
     of = {key: np.array([[data[key].values[t] for _, data in [*found, (0, limit)]]
                          for t in times]) for key in ("loss", "loss_se", "n")}
@@ -256,7 +258,7 @@ def convergence(ax, run, times):
 def experts(ax, run, name: str) -> None:
     """A quantity of each of a few experts over time: limit solid, the widest network dashed. The
     first are the broadest, so that equal ones can be told."""
-    check_there(run, name)
+    check_there(run, name, "i")
     for (words, _, data), style in zip(ensembles(run)[:-3:-1], ["-", "--"]):
         mean, half = quantity(data, name)
         for i, lw in enumerate(np.linspace(3.2, 1.2, mean.sizes["i"])):

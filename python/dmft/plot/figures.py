@@ -143,7 +143,7 @@ def figure_gates(run, _):
 def figure_convergence(run, options):
     times = moments([data for _, _, data in ensembles(run)], options.times, 4)
     figure, axes = panels(run, 1, 1, 4.6, 3)
-    draw.convergence(axes[0, 0], run, times if options.times else times[1:])
+    draw.convergence(axes[0, 0], run, options.times or times[1:] or times)
     return legend(figure, axes[0, 0], BARS + "\nhollow: upper limits")
 
 

@@ -44,12 +44,16 @@ def of_run(draw):
     return with_run
 
 
-def check_there(run, name: str) -> None:
-    """NotThere where neither limit nor networks have a series of this name."""
-    known = {str(one): None for _, _, data in ensembles(run) for one in data if is_series(one)}
+def check_there(run, name: str, *axes: str) -> None:
+    """NotThere where neither limit nor networks have a series of this name, or it lacks an axis."""
+    known = {str(one): data[one].dims for _, _, data in ensembles(run) for one in data
+             if is_series(one)}
     if name not in known:
         near = difflib.get_close_matches(name, known, 3, 0.5) or known
         raise NotThere(f"no series {name}; there is {' '.join(near)}")
+    if not set(axes) <= set(known[name]):
+        raise NotThere(f"{name} has the axes {' '.join(known[name])}, and this picture needs "
+                       + " ".join(axes))
 
 
 def networks(run) -> list[xarray.Dataset]:
@@ -112,9 +116,11 @@ def equal(part: xarray.DataArray) -> xarray.DataArray:
 
 def quantity(data, name: str):
     """Mean and half of the 95 % interval over t (and l, i): equal times, averaged over inputs and
-    whatever other axes there are."""
-    parts = []
-    for part in (data[name], data[name + "_se"]):
+    whatever other axes there are. The half is NaN where a file has no error, as of counts."""
+    if name not in data:
+        raise NotThere(f"no series {name}")
+    parts, mean = [], data[name]
+    for part in (mean, data[name + "_se"] if name + "_se" in data else mean * np.nan):
         part = equal(part)
         part = part.mean([dim for dim in part.dims if dim not in ("t", "l", "i")], skipna=False)
         parts.append(part.transpose("t", ...).reset_coords(drop=True))
@@ -160,8 +166,9 @@ def moments(groups, given, count: int) -> list[int]:
     """The times asked for, else so many, evenly spread up to the last that all groups reached."""
     reached = min(int(np.count_nonzero(data["n"].values)) for data in groups)
     times = given or [round((reached - 1) * k / count) for k in range(count + 1)]
-    if reached == 0 or min(times) < 0 or max(times) >= reached:
-        raise NotThere(f"no step {max(times)}; there are {reached}, counted from 0")
+    for time in times:
+        if not 0 <= time < reached:
+            raise NotThere(f"no step {time}; there are {reached}, counted from 0")
     return sorted(set(times))
 
 

@@ -27,6 +27,17 @@ class NotThere(Missing):
     """Something asked for by name is not in the file."""
 
 
+def short(key: str) -> str:
+    """A key in a picture: its last word, and of a matrix the section as well, without which a rate
+    could not be told from a start.
+
+    >>> short("network.depth"), short("rates.W1")
+    ('depth', 'rates.W1')
+    """
+    section, _, word = key.rpartition(".")
+    return key if section in ("init", "rates", "eps", "decays") else word
+
+
 def symbol(name):
     """Phi2_0 -> $\\Phi_{2,0}$."""
     match = re.fullmatch(r"(Phi|G|Ch|Cg|Mphi|Mg|MAA)_?(.*)", name)

@@ -13,7 +13,7 @@ from dmft.files import Result, load
 from dmft.folder import COUNTS
 from dmft.plot.layout import legend
 from dmft.plot.select import MOST, number, shades, student
-from dmft.plot.style import BARS, COLOURS, NAMES, Missing, NotThere
+from dmft.plot.style import BARS, COLOURS, NAMES, Missing, NotThere, short
 
 MARKERS = "osD^v<>p"  # hollow ones can be told from filled ones
 SYMBOLS = {"training.eta0": r"learning rate $\eta_0$", "training.gamma0": r"$\gamma_0$",
@@ -68,16 +68,16 @@ def words_of(cell: dict, varying=None) -> str:
     words = []
     for axis, value in cell.items():
         if varying is None or axis in varying:
-            short = ", ".join(key.split(".", 1)[-1] for key in axis.split(","))
+            keys = ", ".join(map(short, axis.split(",")))
             words.append(NAMES.get(value, value) if axis == "network.parameterization" else
-                         f"{short} = {number(value)}" if isinstance(value, (int, float)) else
-                         f"{short} = {value}")
+                         f"{keys} = {number(value)}" if isinstance(value, (int, float)) else
+                         f"{keys} = {value}")
     return ", ".join(words)
 
 
 def name_of_axis(key: str) -> str:
     """What stands beside an axis of this key."""
-    return SYMBOLS.get(key, key.split(".", 1)[-1])
+    return SYMBOLS.get(key, short(key))
 
 
 def scale(axis, values) -> None:

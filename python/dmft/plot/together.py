@@ -9,10 +9,10 @@ from dmft.plot import axes as draw
 from dmft.plot.layout import legend, panels
 from dmft.plot.select import (ensembles, heading, kernels_of, label, name_of, networks, quantity,
                               run_of)
-from dmft.plot.style import BANDS, COLOURS, NAMES, Missing, NotThere, symbol
+from dmft.plot.style import BANDS, COLOURS, NAMES, Missing, NotThere, short, symbol
 
 # What no picture needs to be told.
-QUIET = ("ini", "solver.", "output.", "reference.")
+QUIET = ("solver.", "output.", "reference.")
 
 
 def names(runs) -> list[str]:
@@ -22,10 +22,11 @@ def names(runs) -> list[str]:
     ['\u03bcP', 'MSSP']
     """
     keys = [{key: str(value) for key, value in run["parameters"].attrs.items()
-             if not key.startswith(QUIET)} for run in runs]
-    differ = [key for key in keys[0] if len({one.get(key) for one in keys}) > 1]
-    words = [", ".join(_word(key, one.get(key, "")) for key in differ) for one in keys]
-    if 0 < len(differ) <= 3 and len(set(words)) == len(words):
+             if "." in key and not key.startswith(QUIET)} for run in runs]
+    differ = [key for key in dict.fromkeys(key for one in keys for key in one)
+              if len({one.get(key) for one in keys}) > 1]
+    words = [", ".join(_word(key, one[key]) for key in differ if key in one) for one in keys]
+    if 0 < len(differ) <= 3 and len(set(words)) == len(words) and all(words):
         return words
     return [os.path.basename(run.path).split(".h5")[0] for run in runs]
 
@@ -33,7 +34,7 @@ def names(runs) -> list[str]:
 def _word(key: str, value: str) -> str:
     if key == "network.parameterization":
         return NAMES.get(value, value)
-    return value if key == "network.model" else f"{key.split('.', 1)[1]} = {value}"
+    return value if key == "network.model" else f"{short(key)} = {value}"
 
 
 def overlay(ax, runs, stored: str) -> None:
@@ -41,8 +42,10 @@ def overlay(ax, runs, stored: str) -> None:
 
     >>> overlay(plt.gca(), [dmft.load("a.h5"), dmft.load("b.h5")], "loss")      # doctest: +SKIP
     """
-    runs = (list(runs.sides.values()) or [runs]) if isinstance(runs, Result) else \
-        [run_of(run) for run in ([runs] if isinstance(runs, (str, os.PathLike)) else runs)]
+    runs = list(runs.sides.values()) if isinstance(runs, Result) and runs.sides else \
+        [run_of(run) for run in ([runs] if isinstance(runs, (str, os.PathLike, Result)) else runs)]
+    if not any(stored in data for run in runs for _, _, data in ensembles(run)):
+        raise NotThere(f"no series {stored} in any of them")
     for run, words, colour in zip(runs, names(runs), COLOURS * len(runs)):
         ax.plot([], [], color=colour, label=words)
         shown = [(data, "-") for _, _, data in ensembles(run)[-1:] if "N" not in data.attrs]
