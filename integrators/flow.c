@@ -61,11 +61,11 @@ static int heun_advance(struct net *net, const struct training *training, const 
     for (int i = 0; i < training->flow.substeps; i++) {
         struct step step = step_of(training, net->place.t * h, h, 2, c);
         memcpy(start, net->output.f, count * sizeof *start);
-        TRY(net_keep(net, 0, err));
+        TRY(net_keep(net, 0, false, err));
         TRY(place_stage(net, &step, 1, first, err));
         TRY(net_evaluate(net, loss, y, err));
         memcpy(euler, net->output.f, count * sizeof *euler);
-        TRY(net_keep(net, 1, err));
+        TRY(net_keep(net, 1, false, err));
         TRY(place_stage(net, &step, 2, heun, err));
         net_commit(net);
         net->place.t++;
@@ -84,10 +84,10 @@ static int bs32_try(struct net *net, const struct training *training, const doub
     const struct loss *loss = training->loss;
     TRY(place_stage(net, step, 1, half, err));
     TRY(net_evaluate(net, loss, y, err));
-    TRY(net_keep(net, 1, err));
+    TRY(net_keep(net, 1, false, err));
     TRY(place_stage(net, step, 2, late, err));
     TRY(net_evaluate(net, loss, y, err));
-    TRY(net_keep(net, 2, err));
+    TRY(net_keep(net, 2, false, err));
     TRY(place_stage(net, step, 3, second, err));
     TRY(net_forward(net, low, err));
     TRY(place_stage(net, step, 3, third, err));
@@ -122,7 +122,7 @@ static int bs32_advance(struct net *net, const struct training *training, const 
     while (left > 0) {
         double h = left <= net->place.step ? left : fmin(net->place.step, left / 2);
         if (accepted) {
-            TRY(net_keep(net, 0, err));
+            TRY(net_keep(net, 0, false, err));
             memcpy(start, net->output.f, count * sizeof *start);
         }
         struct step step = step_of(training, end - left, h, 3, c);

@@ -176,7 +176,7 @@ static int optimizer_advance(struct net *net, const struct training *training, c
     rest.optimizer = training->muon.rest_optimizer;
     rest.eta0 = training->muon.rest_eta0;
     TRY(integrator_clip(net, training, &clip, err));
-    TRY(net_hold(net, err));
+    TRY(net_keep(net, 0, true, err));
     net_decay(net, step.schedule * training->weight_decay);
     for (int i = 0; i < net->parameters.count; i++) {
         TRY(base_go_on(step.stop, err));

@@ -199,7 +199,7 @@ static void judge_tangent(struct net *net, const char *name) {
     if (!net->output.loss_in_cotangent) {
         double Delta[P];
         memcpy(Delta, net->output.Delta, sizeof Delta);
-        ASK(net_keep(net, 0, err));
+        ASK(net_keep(net, 0, false, err));
         for (int k = 0; k < 4; k++)
             f[k] = forward(net, place[k] * h);
         for (int mu = 0; mu < P; mu++) {

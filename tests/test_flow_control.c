@@ -19,11 +19,11 @@ TEST(places_are_left_without_a_trace) {
         double f[run.data.P], loss = net.output.loss, away[] = {1.5, 0.7, 0}, far = 0;
         memcpy(f, net.output.f, sizeof f);
         for (int round = 0; round < 4; round++) {
-            ASK(net_keep(&net, 0, err));
+            ASK(net_keep(&net, 0, false, err));
             ASK(net_place(&net, 1, away, err));
             support_evaluate(&net, &run);
             far = fmax(far, fabs(net.output.loss - loss));
-            ASK(net_keep(&net, 1, err));
+            ASK(net_keep(&net, 1, false, err));
             ASK(net_place(&net, 2, away, err));
             ASK(net_place(&net, 0, NULL, err));
             support_evaluate(&net, &run);
@@ -135,12 +135,12 @@ TEST(rewound_parameters_are_at_the_start) {
         if (again) {
             ASK(net_remember(&net, err));
             support_evaluate(&net, &run);
-            ASK(net_keep(&net, 0, err));
+            ASK(net_keep(&net, 0, false, err));
             ASK(net_place(&net, 1, euler, err));
             net_rewind(&net);
         }
         support_evaluate(&net, &run);
-        ASK(net_keep(&net, 0, err));
+        ASK(net_keep(&net, 0, false, err));
         ASK(net_place(&net, 1, half, err));
         ASK(net_forward(&net, f[again], err));
         net_free(&net);

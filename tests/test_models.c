@@ -121,7 +121,7 @@ TEST(gradient_norms) {
                 support_evaluate(&net, &run);
             }
             ASK(net_gradient_norm(&net, &norm, err));
-            ASK(net_keep(&net, 0, err));
+            ASK(net_keep(&net, 0, false, err));
             CHECK_ABS(-slope(&net, &run), norm * norm, N ? 1.5e-11 : 1e-8, "%s, N = %d",
                       model->name, N);
         }

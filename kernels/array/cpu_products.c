@@ -326,7 +326,8 @@ void cpu_combine(struct rows y, double beta, const double *C, struct rows a) {
 #ifdef SINGLE
     size_t count = (size_t)y.count * (size_t)a.count;
     real small[64], *more = count > 64 ? (real *)cpu_scratch(false, (count + 1) / 2) : small;
-    for (size_t k = 0; k < count && more; k++)
+#pragma omp simd
+    for (size_t k = 0; k < (more ? count : 0); k++)
         more[k] = (real)C[k];
     if (more)
         combine_all(y, (real)beta, more, a);

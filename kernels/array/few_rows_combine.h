@@ -73,14 +73,14 @@ static const struct {
                  size_t);
 } NAME(combine_tiles)[] = {COMBINE_ROWS(TALL)};
 
-/* All rows of y, some rows of a. Meanwhile `coming` rows from `next` on are fetched. Few rows of y
- * meet a in few passes, of tall tiles; more, which meet it often, in wide ones, which load less. No
- * row is left for a tile of its own. */
+/* All rows of y, some rows of a. Meanwhile `coming` rows from `next` on are fetched. Few or short
+ * rows of y meet a in few passes, of tall tiles; more, which meet it often, in wide ones, which
+ * load less. No row is left for a tile of its own. */
 TARGET static void NAME(combine_part)(real *y, int ny, bool add, struct few_rows_matrix C,
                                       const real *a, int na, int n, size_t width, const real *next,
                                       int coming) {
     const real *end = next + (size_t)coming * width;
-    int most = ny > 2 * HIGH ? 6 : HIGH;
+    int most = ny > 2 * HIGH && n > 2 * LANES ? 6 : HIGH;
     for (int k = 0; ny > 0;) {
         int L = NAME(combine_tiles)[k].rows;
         bool fetch = NAME(combine_tiles)[k].fetch;

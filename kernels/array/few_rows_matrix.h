@@ -158,7 +158,7 @@ TARGET static void NAME(matrix_part)(struct few_rows_matrix a, struct few_rows_m
         for (int l = 0; l < columns; l += PANEL) {
             if (lie == ACROSS)
                 NAME(matrix_fetch)(next + (size_t)l * a.column, a.column, PANEL);
-            else if (!across)
+            else if (!across && k + GROUP < rows)
                 NAME(matrix_fetch)(next + l, a.row, GROUP);
             NAME(matrix_rows)
             (x, across ? a.column : a.row, count, near ? b.at + l : panels + (size_t)l * TERMS,

@@ -73,13 +73,7 @@ CLONES static void pass(enum fn fn, const real *restrict u, int n, real *restric
     switch (fn) { FN_ALL(LOOPS) }
 }
 
-CLONES static void affine(real a, real b, const real *x, int n, real *out) {
-#pragma omp simd
-    for (int i = 0; i < n; i++)
-        out[i] = a * x[i] + b;
-}
-
-/* It does the same with rows that differ in a or b. */
+/* Rows that may differ in a or b. */
 CLONES static void affine_rows(double factor, const double *a, const double *b, const real *x,
                                size_t step, int rows, int n, real *out, size_t out_step) {
     for (int k = 0; k < rows; k++, x += step, out += out_step) {
@@ -108,11 +102,10 @@ static int whole_lanes(int n) {
 void functions_apply(enum fn fn, double scale, double shift, const real *x, int n, real *value,
                      real *slope) {
     real u[PASS], v[PASS], d[PASS];
-    real a = (real)scale, b = (real)shift;
     for (int first = 0; first < n; first += PASS) {
         int count = n - first < PASS ? n - first : PASS;
         size_t bytes = (size_t)count * sizeof(real);
-        affine(a, b, x + first, count, u);
+        affine_rows(1, &scale, &shift, x + first, 0, 1, count, u, 0);
         for (int i = count; i < whole_lanes(count); i++)
             u[i] = 0;
         bool whole = count == whole_lanes(count); /* else nothing may be written behind it */

@@ -76,10 +76,8 @@ int apart_pass(struct apart *apart, const struct term *term, int slot, struct er
 
 struct gradient apart_gradient(const struct apart *apart, int i, int k) {
     const struct parameter *p = &apart->net->parameters.item[i];
-    if (k < 0)
-        return (struct gradient){p->y, p->A};
-    const struct kept *kept = &apart->gradient[k * apart->net->parameters.count + i];
-    return (struct gradient){kept->y.memory ? array_all(&kept->y) : (struct rows){0}, kept->A};
+    return k < 0 ? (struct gradient){p->y, p->A}
+                 : net_kept(&apart->gradient[k * apart->net->parameters.count + i]);
 }
 
 void apart_end(struct apart *apart) {

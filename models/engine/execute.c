@@ -140,7 +140,7 @@ int node_run(struct net *net, struct node *v, struct err *err) {
     if (v->onto >= 0 && !same_rows(p->node[v->onto].value, v->value))
         rows_copy(p->node[v->onto].value, v->value);
     else if (v->onto < 0 && v->plan.adds && !v->on)
-        rows_zero(v->value);
+        memset(v->s, 0, node_numbers(v) * sizeof *v->s);
     const struct backend *backend = asks            ? net->setup.backend
                                     : v->op->finish ? p->node[v->argument[0]].value.array->backend
                                                     : &backend_counted;

@@ -238,6 +238,7 @@ struct net_place {
     int t;                     /* steps so far; of an adaptive integrator, measured times */
     double weight[MAP_STAGES]; /* of the kept evaluations, in the way from W_n */
     double *stage_Delta;       /* [MAP_STAGES][P]: Delta of these; with loss_in_cotangent 1 */
+    bool holds;                /* stage 0 was kept so */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
     double step_error;         /* of f, added up over fixed steps that estimate it (flow.c) */
     double *apart;      /* [output_rows][C] what two orders of the last such step differ by */
@@ -372,9 +373,9 @@ bool net_name(const struct net *net, int i, char name[NET_NAME]);
  *     W_n + sum_k weight_k K_k,    K_k = gamma0/P rate sum_mu Delta_mu y_mu x_mu^T
  * with the evaluations kept as stages k; a gradient step has the one weight eta0. Each place is
  * reached from the one before by the difference of the weights. */
-int net_keep(struct net *net, int k, struct err *err); /* the last evaluation becomes stage k */
-/* Keeps it as stage 0, for an update before the next pass: matrices learn from the rows. */
-int net_hold(struct net *net, struct err *err);
+/* The last evaluation becomes stage k. holds: stage 0, for an update before the next pass, in which
+ * parameters learn from the rows where they are. */
+int net_keep(struct net *net, int k, bool holds, struct err *err);
 /* Stages from `stages` on have weight 0. */
 int net_place(struct net *net, int stages, const double *weight, struct err *err);
 void net_commit(struct net *net); /* the present place is W_n */

@@ -18,52 +18,57 @@ int net_keep_gradient(const struct parameter *p, struct kept *kept, struct err *
     return CODE_OK;
 }
 
-static int keep_stage(struct net *net, int k, bool hold, struct err *err) {
+int net_keep(struct net *net, int k, bool holds, struct err *err) {
     size_t P = (size_t)net->setup.data.P;
     memcpy(net->place.stage_Delta + (size_t)k * P, net_deltas(net), P * sizeof(double));
+    net->place.holds = holds;
     FOR_EACH (struct parameter, p, net->parameters) {
-        TRY(!p->map                    ? net_keep_gradient(p, &p->kept[k], err)
-            : hold && may_hold(net, p) ? map_hold(p->map, p->y, err)
-                                       : map_keep(p->map, k, p->y, err));
+        bool held = holds && may_hold(net, p);
+        if (p->map)
+            TRY(held ? map_hold(p->map, p->y, err) : map_keep(p->map, k, p->y, err));
+        else if (!held)
+            TRY(net_keep_gradient(p, &p->kept[k], err));
     }
     return CODE_OK;
 }
 
-int net_keep(struct net *net, int k, struct err *err) {
-    return keep_stage(net, k, false, err);
+struct gradient net_kept(const struct kept *kept) {
+    return (struct gradient){kept->y.memory ? array_all(&kept->y) : (struct rows){0}, kept->A};
 }
 
-int net_hold(struct net *net, struct err *err) {
-    return keep_stage(net, 0, true, err);
+/* What a parameter without a map learns with. */
+static struct gradient gradient_of(const struct net *net, const struct parameter *p, int k) {
+    bool held = net->place.holds && may_hold(net, p);
+    return held ? (struct gradient){p->y, p->A} : net_kept(&p->kept[k]);
 }
 
 void net_coefficients(const struct net *net, const struct parameter *p, int k, double rate,
                       double *c) {
     int P = net->setup.data.P, each = net_input_rows(net, p);
-    for (int i = 0; i < p->rows; i++) {
-        c[i] = rate / P * net->place.stage_Delta[k * P + i / each % P];
-        for (int end = i + each; i + 1 < end; i++)
-            c[i + 1] = c[i];
+    for (int i = 0; i < p->rows;) {
+        double of_input = rate / P * net->place.stage_Delta[k * P + i / each % P];
+        for (int end = i + each; i < end; i++)
+            c[i] = of_input;
     }
 }
 
 /* change [K] += sum_mu c_mu A_mu */
-static void add_host(const struct parameter *p, int k, const double *c, double *change) {
+static void add_host(const struct parameter *p, const double *A, const double *c, double *change) {
     for (int j = 0; j < p->K; j++)
         for (ptrdiff_t mu = 0; mu < p->rows; mu++)
-            change[j] += c[mu] * p->kept[k].A[mu * p->K + j];
+            change[j] += c[mu] * A[mu * p->K + j];
 }
 
 int net_change(const struct net *net, const struct parameter *p, double rate, struct change *change,
                double *host, struct err *err) {
-    const struct kept *kept = &p->kept[0];
+    struct gradient gradient = gradient_of(net, p, 0);
     SCRATCH(double, c, (size_t)p->rows);
     net_coefficients(net, p, 0, rate, c);
     if (p->map && p->map->kind->change)
         TRY(p->map->kind->change(p->map, 0, c, change, err));
     if (p->thin)
-        TRY(thin_change(p->thin, kept->A, c, array_all(&kept->y), change, err));
-    add_host(p, 0, c, host);
+        TRY(thin_change(p->thin, gradient.A, c, gradient.y, change, err));
+    add_host(p, gradient.A, c, host);
     return CODE_OK;
 }
 
@@ -71,14 +76,14 @@ int net_change(const struct net *net, const struct parameter *p, double rate, st
 static int move_stage(struct net *net, int k, double step, struct err *err) {
     SCRATCH(double, c, (size_t)net_most_rows(net));
     FOR_EACH (struct parameter, p, net->parameters) {
-        struct kept *kept = &p->kept[k];
+        struct gradient gradient = gradient_of(net, p, k);
         TRY(base_go_on(&net->setup.stop, err));
         net_coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
         if (p->map)
             TRY(map_learn(p->map, k, c, err));
         if (p->thin)
-            TRY(thin_learn(p->thin, kept->A, c, array_all(&kept->y), err));
-        add_host(p, k, c, p->host);
+            TRY(thin_learn(p->thin, gradient.A, c, gradient.y, err));
+        add_host(p, gradient.A, c, p->host);
     }
     return CODE_OK;
 }
@@ -98,7 +103,7 @@ void net_commit(struct net *net) {
 }
 
 int net_learn(struct net *net, double share, double step, struct err *err) {
-    TRY(net_hold(net, err));
+    TRY(net_keep(net, 0, true, err));
     net_decay(net, share);
     TRY(net_place(net, 1, &step, err));
     net_commit(net);

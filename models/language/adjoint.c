@@ -141,6 +141,8 @@ struct value adjoint_repeat(struct program *p, struct value x, int like) {
 }
 
 struct value adjoint_times(struct program *p, double factor, struct value x) {
+    if (factor == 1)
+        return x;
     struct value out = adjoint_append(p, &operation_times, x, none, x.at);
     node_of(p, out)->constant.factor = factor;
     return out;

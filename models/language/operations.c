@@ -19,9 +19,8 @@ static void fn_forward(struct net *net, struct node *v) {
 }
 
 static struct value fn_adjoint(struct program *p, int v, int k UNUSED, struct value g) {
-    struct value part = adjoint_append(p, &operation_multiply, adjoint_slope(p, v), g, v);
-    return p->node[v].constant.factor == 1 ? part
-                                           : adjoint_times(p, p->node[v].constant.factor, part);
+    return adjoint_times(p, p->node[v].constant.factor,
+                         adjoint_append(p, &operation_multiply, adjoint_slope(p, v), g, v));
 }
 
 static bool fn_keeps_zero(const struct node *v) {

@@ -24,9 +24,9 @@ static void attend_forward(struct net *net, struct node *v) {
 }
 
 static void attend_finish(struct net *net, struct node *v) {
-    const double *out = attended_numbers(net, v);
+    const double *out = attended_numbers(net, v), factor = v->constant.factor;
     for (size_t i = 0; i < node_numbers(v); i++)
-        v->s[i] = (v->onto >= 0 ? v->s[i] : 0) + v->constant.factor * out[i];
+        v->s[i] = (v->onto >= 0 ? v->s[i] : 0) + factor * out[i];
 }
 
 static const struct operation operation_mix;
@@ -143,13 +143,13 @@ struct value program_softmax(struct program *p, struct value logits, bool causal
 /* The n x n matrix of an input as it is, or transposed, times a factor. */
 static const double *matrix_of(const struct net *net, const struct node *v, const double *A) {
     int n = net->setup.data.n;
-    double *out = net->program->c;
-    if (v->constant.factor == 1 && !v->constant.transposed)
+    double *out = net->program->c, factor = v->constant.factor;
+    ptrdiff_t row = v->constant.transposed ? 1 : n, column = v->constant.transposed ? n : 1;
+    if (factor == 1 && row == n)
         return A;
     for (ptrdiff_t s = 0; s < n; s++)
         for (ptrdiff_t t = 0; t < n; t++)
-            out[s * n + t] =
-                v->constant.factor * (v->constant.transposed ? A[t * n + s] : A[s * n + t]);
+            out[s * n + t] = factor * A[s * row + t * column];
     return out;
 }
 
