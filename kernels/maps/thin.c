@@ -35,7 +35,7 @@ int thin_change(const struct thin *thin, const double *A, const double *c, struc
     for (int first = 0; first < P; first += TURNED)
         for (int k = 0; k < K; k++)
             for (int mu = first; mu < P && mu < first + TURNED; mu++)
-                if (A[mu * K + k] != 0) /* C is 0 elsewhere; of tokens nearly all of it is */
+                if (K * (double)P < 4096 || A[mu * K + k] != 0) /* else C stays 0, as of tokens */
                     C[k * P + mu] = c[mu] * A[mu * K + k];
     *change = (struct change){.entries = array_all(&thin->W), .a = y, .C = C, .s = 1};
     return CODE_OK;

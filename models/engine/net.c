@@ -271,8 +271,8 @@ static double mean_loss(const struct net *net, const struct loss *loss, const do
     double zero[C], space[C], ignored[C], sum = 0;
     memset(zero, 0, sizeof zero);
     for (ptrdiff_t i = 0; i < output_rows; i++) {
-        size_t input = (size_t)net->batch.index[i / each],
-               asked = input * (size_t)each + (size_t)(i % each);
+        size_t input = (size_t)net->batch.index[(int)i / each],
+               asked = input * (size_t)each + (size_t)((int)i % each);
         const double *target = net_targets(&net->setup.data, y, asked, space);
         sum += loss_weighted(loss, net_weight(&net->setup.data, input), C, f ? f + i * C : zero,
                              target, f ? Delta + i * C : ignored) /

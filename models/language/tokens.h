@@ -45,7 +45,7 @@ static inline void sum_rows(const struct net *net, struct rows rows, struct rows
 /* Tokens that token s of a row attends to: those before it and itself, or all. */
 static inline int seen(const struct net *net, ptrdiff_t row, bool causal) {
     int n = net->setup.data.n;
-    return causal ? (int)(row % n) + 1 : n;
+    return causal ? (int)row % n + 1 : n;
 }
 
 /* A mixture with weights A, of heads or numbers, or with its matrix transposed, shaped as node

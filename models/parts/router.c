@@ -96,7 +96,7 @@ static void add_noise(struct net *net, struct node *v) {
 /* -sum q ln q/ln M of q = p/sum p; no number where all gates are 0 */
 static void find_entropy(struct net *net, struct node *v) {
     const struct node *gates = argument(net, v, 0);
-    const double *p = gates->s;
+    const double *p = gates->s, most = log(gates->K);
     int M = gates->K;
     for (ptrdiff_t mu = 0; mu < v->count; mu++, p += M) {
         double sum = 0, value = 0;
@@ -104,7 +104,7 @@ static void find_entropy(struct net *net, struct node *v) {
             sum += p[i];
         for (int i = 0; i < M; i++)
             value -= p[i] > 0 ? p[i] / sum * log(p[i] / sum) : 0;
-        value = sum > 0 ? value / log(M) : NAN;
+        value = sum > 0 ? value / most : NAN;
         v->s[mu] = M > 1 ? value : 1;
     }
 }
