@@ -7,6 +7,7 @@ import subprocess
 
 import dmft
 import pytest
+import xarray
 from dmft import description
 from dmft.scaling import scaling
 
@@ -161,6 +162,10 @@ def test_unknown_keys_and_formats_are_refused():
         description.read(json.dumps(given)).limit.populations  # pylint: disable=W0106
     with pytest.raises(dmft.InputError, match="format 2"):
         description.read('{"format": 2}')
+    for text in ("[]", "none", '{"format": 1}'):    # of a file that a stranger has made
+        file = dmft.Result("x.h5", {"/": xarray.Dataset({"description": text})})
+        with pytest.raises(dmft.InputError, match="^x.h5: is damaged, or not as the programs"):
+            dmft.describe(file)
 
 
 def test_a_file_says_which_network_it_is_of():

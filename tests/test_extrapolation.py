@@ -79,6 +79,16 @@ def test_widths_weigh_as_in_a_comparison():
         np.testing.assert_allclose(few[name], known[name], rtol=1e-10)
 
 
+def test_points_of_a_sweep_weigh_as_many_networks_as_ended():
+    """Of a series of a sweep they are the runs that have a number."""
+    y = np.array([5.0, 4.2, 3.7, 3.2])
+    data = xarray.Dataset({"y": ("N", y), "y_se": ("N", 0 * y + 0.1)}, {"N": [1.0, 2, 4, 8]})
+    data["y_runs"] = ("run", "N"), np.where([[1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 0, 1]], y, np.nan)
+    known = data.drop_vars("y_runs").assign(n=("N", [3, 1, 2, 3]))
+    xarray.testing.assert_identical(dmft.extrapolate(data, "y", "N"),
+                                    dmft.extrapolate(known, "y", "N"))
+
+
 def test_the_limit_on_the_axis_is_no_point():
     data = xarray.Dataset({"y": ("N", [5.0, 4.0, 0.0]), "y_se": ("N", [0.1, 0.1, 0.1])},
                           {"N": [1.0, 2.0, np.inf]})

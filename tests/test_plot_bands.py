@@ -104,6 +104,9 @@ def test_pictures_of_what_has_no_error_or_not_the_axes(ax):
     for draw, name, lacks in ((axes.time_heat, "K_diag", "t s"), (axes.experts, "loss", "i")):
         with pytest.raises(NotThere, match=f"{name} has the axes t.*, .* needs {lacks}"):
             draw(ax, run, name)
+    run["limit"]["x_quantile"] = ("at", "probability"), np.zeros((2, 3))
+    with pytest.raises(NotThere, match="no time number 2 of fields_at, which has 2"):
+        axes.distribution(ax, run, "x", 2)
     with pytest.raises(NotThere, match="no series nothing"):
         select.quantity(run["limit"], "nothing")
     with pytest.raises(NotThere, match="no series nothing in any of them"):

@@ -70,6 +70,18 @@ def test_overlap(files, ax):
     assert np.allclose(np.diagonal(image.get_array()), 1) and image.get_clim() == (0, 1)
 
 
+def test_the_last_overlap_is_that_of_the_last_time_that_was_reached(files, ax):
+    """Of a run that was stopped there is none at later ones."""
+    run = dict(dmft.load(files["regime2"]))
+    cut = run["limit"] = run["limit"].copy(deep=True)
+    cut["n"][-2:], cut["expert_overlap"][-2:] = 0, np.nan
+    last = dmft.plot.overlap(ax, run).get_array()
+    np.testing.assert_array_equal(last, cut["expert_overlap"][-3])
+    for t in (-len(cut.t), len(cut.t) - 1):
+        with pytest.raises(dmft.plot.NotThere, match=f"no step .*; there are {len(cut.t) - 2}"):
+            dmft.plot.overlap(ax, run, t)
+
+
 def test_norms(files, ax):
     """Of many experts the median of each matrix, of a few a line for each expert."""
     run = command.load(files["regime2"])

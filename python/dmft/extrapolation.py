@@ -97,13 +97,20 @@ def _points(data: xarray.Dataset, name: str, along: str, least: int):
             _weights(rest, name, along, part))
 
 
+def runs_of(data: xarray.Dataset, name: str):
+    """Of how many runs each mean of a series is; None where the data do not say it."""
+    return data[name + "_runs"].notnull().sum("run") if name + "_runs" in data else data.get("n")
+
+
 def _weights(data: xarray.Dataset, name: str, along: str, part: xarray.Dataset):
     """What points weigh, as in dmft-compare: a mean of n networks of width N weighs N n, as the
     variance over networks falls as 1/N, and errors of few networks are too small by chance where
     they are small. None along other axes, of which no such law is known."""
     if along != "N" or "N" not in part.coords:
         return None
-    runs = data["n"] if "n" in data and set(data["n"].dims) <= set(part[name].dims) else 1
+    runs = runs_of(data, name)
+    if runs is None or not set(runs.dims) <= set(part[name].dims):
+        runs = 1
     weight = (part["N"] * runs).broadcast_like(part[name]).transpose(*part[name].dims)
     return weight.values.astype(float)
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import h5py
 import numpy as np
 
-from dmft import description, program
+from dmft import description, guard, program
 from dmft.description import Description
 from dmft.errors import DmftError, InputError, Interrupted, NoteWarning
 from dmft.files import Result, load
@@ -352,7 +352,8 @@ def describe(config, *, network: Network | None = None, limit: bool = True,
         if "description" not in config["/"]:
             raise InputError(f"{config.path}: holds no networks of its own: those of a comparison "
                              "are in its groups, those of a sweep in the files of its runs")
-        return description.read(config["/"]["description"].item())
+        with guard.one_sentence(config.path):
+            return description.read(config["/"]["description"].item())
     folder = Folder()
     words = words_of(config, folder, network, more) + ["--no-limit"] * (not limit)
     try:

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from dmft.plot.select import (check_there, ensembles, equal, moments, networks, of_run, quantity,
-                              slope, student, widths_of)
+                              slope, step_of, student, widths_of)
 from dmft.plot.style import COLOURS, Missing, NotThere, symbol
 from dmft.plot.sweeps import scale
 
@@ -83,6 +83,8 @@ def distribution(ax, run, name: str, place: int = -1) -> None:
     for words, colour, data in ensembles(run):
         if name + "_quantile" not in data:
             continue
+        if not -data.sizes["at"] <= place < data.sizes["at"]:
+            raise NotThere(f"no time number {place} of fields_at, which has {data.sizes['at']}")
         first = {dim: 0 for dim in ("mu", "token", "c") if dim in data[name + "_quantile"].dims}
         mean, se = (data[name + part].isel(first | {"at": place}) for part in
                     ("_quantile", "_quantile_se"))
@@ -164,7 +166,9 @@ def border(ax, run, t) -> None:
 def input_heat(ax, run, name, t, limits=None):
     """K[t][mu][t][nu] of the limit (else the widest network), by target where there is one."""
     check_there(run, name, "t", "s", "mu", "nu")
-    image = heat(ax, by_target(run, inputs_at(ensembles(run)[-1][2][name], t).values, t), limits)
+    data = ensembles(run)[-1][2]
+    t = step_of(data, t)
+    image = heat(ax, by_target(run, inputs_at(data[name], t).values, t), limits)
     border(ax, run, t)
     by = by_words(run)
     ax.set(xlabel=r"input $\nu$" + by, ylabel=r"input $\mu$" + by, title=f"$t = s = {t}$")

@@ -6,7 +6,7 @@ import numpy as np
 
 from dmft.errors import InputError
 from dmft.extrapolation import exponent as exponent_of
-from dmft.extrapolation import extrapolate, series_of, with_axis
+from dmft.extrapolation import extrapolate, runs_of, series_of, with_axis
 from dmft.judgement import HALF
 from dmft.plot.select import Missing, student
 from dmft.plot.sweeps import scale
@@ -14,11 +14,7 @@ from dmft.plot.sweeps import scale
 
 def _half(data, name: str):
     """Half of the 95 % interval of each point: Student's where it is known of how many runs."""
-    error = data[name + "_se"]
-    if name + "_runs" in data:
-        runs = data[name + "_runs"].notnull().sum("run")
-    else:
-        runs = data.get("n")
+    error, runs = data[name + "_se"], runs_of(data, name)
     return error * (HALF if runs is None else
                     runs.copy(data=student(np.maximum(runs.values, 1) - 1)))
 

@@ -172,6 +172,12 @@ def moments(groups, given, count: int) -> list[int]:
     return sorted(set(times))
 
 
+def step_of(data, t: int) -> int:
+    """A time that was reached; of a negative one from the last of these on, -1, backwards."""
+    reached = int(np.count_nonzero(data["n"].values))
+    return moments([data], [t if t >= 0 else reached + t], 1)[0]
+
+
 def heading(run, name: str, stored: str) -> str:
     """Symbol, meaning and definition of a kernel."""
     about = ensembles(run)[-1][2][stored].attrs

@@ -17,7 +17,7 @@ import xarray
 
 from dmft.plot import axes as draw
 from dmft.plot.layout import legend, panels
-from dmft.plot.select import check_there, ensembles, is_series, of_run
+from dmft.plot.select import check_there, ensembles, is_series, of_run, step_of
 from dmft.plot.style import BANDS, COLOURS, Missing, NotThere
 
 RUNS = "width (runs)\n" + BANDS
@@ -69,7 +69,8 @@ def overlap(ax, run, t: int = -1, block: str = "", of: str = "overlap"):
     >>> overlap(plt.gca(), run)                     # doctest: +SKIP
     """
     words, _, data = ensembles(run)[-1]
-    image = draw.heat(ax, data[_checked(run, f"expert_{of}{block}")].isel(t=t).values, (0, 1))
+    series = data[_checked(run, f"expert_{of}{block}")]
+    image = draw.heat(ax, series.isel(t=step_of(data, t)).values, (0, 1))
     ax.set(xlabel=r"input $\nu$", ylabel=r"input $\mu$", title=words)
     return image
 

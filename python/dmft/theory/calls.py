@@ -22,7 +22,7 @@ class Calls:
         self.plain.add(what.word)
         name = what.word.replace("_", r"\_")
         if what.word == "transpose":
-            name, args = what["word"].replace("_", r"\_"), args
+            name = what["word"].replace("_", r"\_")
             return rf"\mathrm{{{name}}}^{{\top}}_{{{what['place'] + 1}}}[{args}]"
         return rf"\mathrm{{{name}}}({args})"
 
