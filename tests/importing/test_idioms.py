@@ -45,3 +45,8 @@ def test_his_loop_and_ours_are_one(name, kind):
 def test_what_is_not_read_is_named_with_its_line(build, words):
     sentence = refusal(build, example(build))
     assert words in sentence and "idioms_refused.py:" in sentence, sentence
+
+
+def test_a_loop_over_chosen_experts_needs_the_same_at_both_widths():
+    sentence = refusal(idioms_gates.SharedGate, modules.numbers(1))
+    assert "comes to other ones at the two widths" in sentence and "idioms_gates.py:" in sentence

@@ -22,10 +22,10 @@ import torch
 
 try:
     from dmft.torch.plan_sizes import (ROUND_OFF, Fitted, InputError, NoteWarning, is_cut, is_flat,
-                                       listed, listed_names, pattern_of, plain_names, power)
+                                       listed, listed_names, pattern_of, power)
 except ImportError:                     # beside this file
     from plan_sizes import (ROUND_OFF, Fitted, InputError, NoteWarning, is_cut, is_flat, listed,
-                            listed_names, pattern_of, plain_names, power)
+                            listed_names, pattern_of, power)
 
 FORMAT = 2
 KEYS = ("base", "counts", "notes", "numbers", "parameterization", "parameters")

@@ -225,8 +225,7 @@ class Reading:
                 "it is used in a way that an import does not know; write it otherwise"
             return self.missing(str(gap))
 
-    @staticmethod
-    def _chosen(value, one, two):
+    def _chosen(self, value, one, two):
         """The one expert that a loop over those chosen has come to, which is read as it was: the
         loop is the same on other data if every expert is chosen there."""
         if not isinstance(value, Missing) or one.numel() != 1 or one.is_floating_point():

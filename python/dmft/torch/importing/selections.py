@@ -14,7 +14,7 @@ from dmft.torch.importing.places import is_of_tokens, taken
 from dmft.torch.importing.products import embedding
 from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.reductions import sum_of_dimensions
-from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
+from dmft.torch.importing.tensors import Constant, Tensor, array
 
 
 @dataclasses.dataclass(frozen=True)
