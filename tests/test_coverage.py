@@ -179,6 +179,13 @@ def test_claims_of_a_selection_say_what_it_does(rows):
     assert silent <= SILENT
 
 
+def test_networks_that_select_say_what_the_selection_does(rows):
+    for row in rows:
+        shares = {float(share) for share in values_of(row, "network.rho") if share}
+        if row.verdict == "shown" and shares and min(shares) < 1:
+            assert re.search(r"select|active|come into use|/flips|/load", row.seen), row.number
+
+
 LARGE_EPS = 1e-4  # above gradients of the networks here; the papers have 1e-8 and 1e-12
 
 
