@@ -91,10 +91,22 @@ def test_points_that_are_noise_are_hollow(rates, mark, value):
     curve = max(limit, key=lambda line: len(line.get_xdata())).get_ydata()
     assert list(np.isnan(curve)) == [False, True, False, False]
     plt.close(figure)
+    sweep["objective"][place] = np.nan      # a limit that failed is no point
+    assert not dmft.plot.sweeps.doubtful(sweep).any()
     # marks of networks are of the networks as they are, and their means are what they are
     if mark == "edge_of_stability":
         clean[mark][{"training.eta0": 1, "N": 0}] = value
         assert not dmft.plot.sweeps.doubtful(clean).any()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_limit_without_a_point_stands_in_the_legend(rates):
+    sweep = rates.sweep.copy(deep=True)
+    sweep["objective"][{"N": -1}] = np.nan
+    figure, ax = plt.subplots()
+    dmft.plot.losses(ax, sweep, "training.eta0")
+    assert r"$N \to \infty$" in ax.get_legend_handles_labels()[1]
+    plt.close(figure)
 
 
 def test_what_pictures_take(rates, tmp_path):

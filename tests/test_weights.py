@@ -140,7 +140,7 @@ def test_limits_have_none():
         none.weights("W1", N)
     with pytest.raises(dmft.InputError, match="seeds 0 to 1 at t = 0 4"):
         dmft.solve(DENSE, progress=False, **{"output.weights": "both"}).weights("W1", N, t=2)
-    with pytest.raises(dmft.InputError, match="has no reference/N0064"):
+    with pytest.raises(dmft.InputError, match="reference.64.: there are no networks of"):
         none.weights("W1", 64)
 
 

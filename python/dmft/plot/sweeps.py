@@ -165,7 +165,8 @@ def doubtful(one) -> np.ndarray:
     bad = [is_bad(one[mark].values) for mark, is_bad in marks.items() if mark in one]
     bad = np.any(bad, axis=0) if bad else np.zeros(one["loss"].shape, bool)
     limit = np.broadcast_to(np.isinf(one["N"].values), bad.shape)
-    return (bad & limit) | (half_bars(one)[1] >= 0.875 * np.abs(one[name].values))
+    value = one[name].values
+    return np.isfinite(value) & ((bad & limit) | (half_bars(one)[1] >= 0.875 * np.abs(value)))
 
 
 def dodged(x, k: int, count: int):
@@ -232,7 +233,11 @@ def losses(ax, sweep, key: str | None = None) -> None:
                     va="top", fontsize=8)
             continue
         x, bad, bars = dodged(one[key].values, k, len(styles)), doubtful(one), half_bars(one)
-        ax.errorbar(x, np.where(bad, np.nan, one[name].values), bars, marker="o", **style)
+        good = np.where(bad, np.nan, one[name].values)
+        if np.isfinite(good).any():
+            ax.errorbar(x, good, bars, marker="o", **style)
+        else:  # of no point matplotlib warns; the legend has its curve
+            ax.plot([], [], marker="o", **style)
         if bad.any():
             y, noise = one[name].values[bad], style | {"label": None, "lw": 0.8, "zorder": 5}
             ax.vlines(x[bad], y - bars[0, bad], y + bars[1, bad], color=style["color"], lw=0.8,
