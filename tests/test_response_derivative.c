@@ -220,7 +220,7 @@ static void compare_all(const struct run *run, const struct record *record,
 }
 
 /* Most of the variance is that of networks, and runs of the limit take the more time. So there are
- * 56 networks beside few runs, and 24 of Muon, which iterates on each of its matrices.
+ * 40 networks beside few runs, and 24 of Muon, which iterates on each of its matrices.
  *
  * Every kind of learning from single sites: what adds, remembers, decays, moves entries; fresh
  * inputs at each step; selections, whose jumps are in the means over neurons. */
@@ -310,7 +310,7 @@ TEST(networks_respond_alike) {
         support_run(&run, cases[i].file, overrides);
         run.config.solver.replicates /= is_long ? 1 : 2;
         bool muon = !strcmp(run.config.training.optimizer->choice.name, "muon");
-        int networks = (muon ? 24 : 56) * (is_long ? 2 : 1);
+        int networks = (muon ? 24 : 40) * (is_long ? 2 : 1);
         support_ensemble(&run, 0, &record);
         compare_all(&run, &record, cases[i].responses, cases[i].N, networks);
     }

@@ -311,7 +311,7 @@ static void wrong_words(const char *name, const char *const *go_on, double share
     size_t size;
     int refused = 0, runs = 0;
     FREED(base_free) char *good = cli_read(name, &size), *now = cli_read(name, &size);
-    size_t step = cuts > 1 ? 1 : 5; /* bytes; words begin at every place */
+    size_t step = cuts > 1 ? 1 : 11; /* bytes; words begin at every place */
     for (size_t at = 16 + (size_t)((1 - share) * (double)size); at + 16 <= size; at += step) {
         int64_t word;
         memcpy(&word, good + at, sizeof word);

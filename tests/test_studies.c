@@ -88,7 +88,7 @@ static void check_parts(const char *study, const struct claim *claims) {
         struct record records[WIDTHS];
         open_parts(&run, study,
                    mssp ? "network.parameterization=mssp" : "network.parameterization=mup",
-                   "training.steps=3", "reference.seeds=32");
+                   "training.steps=3", "reference.seeds=20");
         run_widths(&run, records);
         for (int k = 0; claims[k].name; k++)
             check_exponent(&run, records, claims[k].name, 2, mssp ? 0 : claims[k].mup);
