@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmft
-from dmft import program, run
+from dmft import data, program, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DENSE = os.path.join(HERE, "..", "data", "dense.ini")
@@ -184,6 +184,22 @@ def test_mistakes_of_newcomers(tmp_path):
         run.weights("W1", "8")
     again = dmft.solve(run.parameters["ini"], progress=False)
     assert again.limit["loss"].equals(run.limit["loss"])
+
+
+def test_what_else_newcomers_give(tmp_path):
+    """A folder that is not there for data and result, rows of different lengths, a path of pathlib
+    for a file."""
+    settings = {"network.model": "dense", "training.steps": 2}
+    with pytest.raises(dmft.InputError, match="output .*x.h5: folder .*no: No such file"):
+        dmft.solve(settings, X=np.eye(2), y=[1, -1], output=tmp_path / "no" / "x.h5")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(dmft.InputError, match="^X: is no array, as its rows have different length"):
+        dmft.solve(settings, X=[[1, 2], [3]], y=[1, -1])
+    data.write(tmp_path / "data.h5", data.Data({"X": np.eye(2, 3), "y": np.array([1.0, -1])}))
+    given = {"data.source": "file", "data.file": tmp_path / "data.h5"}
+    assert dmft.describe(settings, **given).dimension == 3
+    with pytest.raises(dmft.InputError, match="x.h5: X is no array of numbers"):
+        data.write(tmp_path / "x.h5", data.Data({"X": np.array(["a"])}))
 
 
 def test_data_that_may_mean_something_else_are_noted():

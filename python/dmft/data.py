@@ -161,6 +161,8 @@ def write(path, data: Data, force: bool = False) -> None:
     path = os.fspath(path)
     mine = f"{path}.{os.getpid()}.new"
     for name, array in data.items():
+        if np.asarray(array).dtype.kind not in "biuf":
+            raise InputError(f"{path}: {name} is no array of numbers")
         if not np.isfinite(array).all():
             at = np.argwhere(~np.isfinite(array))[0]
             raise InputError(f"{path}: {name}{''.join(f'[{k}]' for k in at)} would be "

@@ -23,6 +23,7 @@ from dmft.errors import DmftError, InputError, Interrupted, NoteWarning
 from dmft.files import Result, load
 from dmft.network import Network
 from dmft.study import command as study
+from dmft.study import place
 
 DATASETS = ("X", "y", "X_test", "y_test", "tokens", "tokens_test", "V", "weight", "weight_test")
 # Arrays take the place of all of [data]; what else goes with source = file has its default.
@@ -55,6 +56,8 @@ def text_of(value) -> str:
     >>> text_of([("rho^0.5", 0.1), (1, 0.2)])
     'rho^0.5 0.1 | 1 0.2'
     """
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -112,7 +115,10 @@ def split(more: Mapping) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         if "." in name:
             keys[name] = text_of(value)
             continue
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            raise InputError(f"{name}: is no array, as its rows have different lengths") from None
         near = difflib.get_close_matches(name, DATASETS, 1, 0.6)
         if name not in DATASETS and (near or (array.ndim and array.dtype.kind in "biuf")):
             raise InputError(f"{name}: did you mean {near[0]}?" if near else
@@ -227,6 +233,8 @@ def _run(name: str, config, output, force: bool, progress: bool, network: Networ
     out = os.fspath(output) if output is not None else os.path.join(folder.path, "run.h5")
     stem = os.path.join(folder.path, "data") if output is None else \
         out.removesuffix(".h5") + "_data"
+    if output is not None:
+        place.check(out, True)  # data go beside it
     settings, data = _prepare(config, folder, stem, network, more)
     words = ["-o", out, *(["--force"] if force else []), *options, *settings]
     try:
