@@ -199,10 +199,10 @@ def without_summand(base, *words, of):
     return change
 
 
-def calls(word):
-    """Whether an expression has this word, and for a rule this rule."""
-    return lambda theory, term: any(call.word == word or dict(call.constants).get("rule") == word
-                                    for call in ex.calls(term))
+def weighed_by(symbol):
+    """Whether a product has this coefficient."""
+    return lambda theory, term: isinstance(term, ex.Product) and any(
+        symbol in dict(one.powers) for one in term.factors if isinstance(one, ex.Scale))
 
 
 def refers(base, *words):
@@ -284,8 +284,8 @@ MUTANTS = {
     ("muon_together", "rest"): without(st.Learned, r"\psi"),
     ("lion", "biases learn"): without(st.Entries, "b"),
     ("lion", "decay"): attribute("learners", decays=False),
-    ("regime1", "z loss"): without_summand("g", r"\psi", of=calls("z")),
-    ("regime1", "balance"): without_summand("g", r"\psi", of=calls("balance")),
+    ("regime1", "z loss"): without_summand("g", r"\psi", of=weighed_by(r"\lambda_z")),
+    ("regime1", "balance"): without_summand("g", r"\psi", of=weighed_by(r"\lambda_{\mathrm{bal}}")),
     ("regime1", "selection biases"): attribute("selections", eta=0.0),
     ("regime2", "response of experts"): without(st.Memory, "h", "in"),
     ("regime2", "response of the top"): without(st.Memory, "h", index=3),
