@@ -285,7 +285,7 @@ MUTANTS = {
     ("lion", "biases learn"): without(st.Entries, "b"),
     ("lion", "decay"): attribute("learners", decays=False),
     ("regime1", "z loss"): without_summand("g", r"\psi", of=weighed_by(r"\lambda_z")),
-    ("regime1", "balance"): without_summand("g", r"\psi", of=weighed_by(r"\lambda_{\mathrm{bal}}")),
+    ("regime1", "balance"): without_summand("g", r"\psi", of=refers("g", "p", r"\prime")),
     ("regime1", "selection biases"): attribute("selections", eta=0.0),
     ("regime2", "response of experts"): without(st.Memory, "h", "in"),
     ("regime2", "response of the top"): without(st.Memory, "h", index=3),
