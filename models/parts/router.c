@@ -24,11 +24,12 @@ const struct param_row router_rows[] = {
      "  token: each expert has a bias for each kind of token"},
     {"bias_std", PARAM_REAL, NETWORK_KEY(routing.bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
      "Standard deviation of biases that are drawn: of the router logits, and in residual of the "
-     "initial selection biases. The limit and all networks of one seed have the same draws."},
+     "initial selection biases. The limit and all networks of one seed have the same draws; blocks "
+     "of stack and transformer have the same biases as one another."},
     {"bias_noise", PARAM_REAL, NETWORK_KEY(routing.bias_noise), "0", 0, 1e3, NULL,
      "gate=sigmoid|softmax",
      "Standard deviation of normal noise that is added to the router logits anew at every "
-     "step. The limit and the networks have the same noise."},
+     "step. The limit and the networks have the same noise, the same for all inputs and blocks."},
     {0},
 };
 
