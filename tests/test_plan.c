@@ -47,7 +47,7 @@ TEST(what_is_of_no_more_use_is_poisoned) {
                     last = net.program->node[k].plan.last > last ? net.program->node[k].plan.last
                                                                  : last;
             struct rows rows = array_all(rows_of(&net.program->node[i]).array);
-            net.setup.backend->averages(rows_part(rows, 0, 1), (struct rows){0}, &mean);
+            rows.array->backend->averages(rows_part(rows, 0, 1), (struct rows){0}, &mean);
             assert_int_equal(isnan(mean) != 0, poisons && last < net.program->all);
             gone += isnan(mean) != 0;
         }
