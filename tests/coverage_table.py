@@ -9,6 +9,7 @@ was seen
 
     `/limit/loss[8]` = .231          a value of the file of the last command (slices: several),
     `rms(/limit/psi[8])` = .1        or of mean, rms, min, max, median, count of several,
+    `largest(/limit/psi_runs[:,8])` = .3         the mean over runs of the largest of each,
     `times(/optimum/at[0])` = 1.2 [1.0, 1.4]     the last optimum over the first, with its interval,
     `/limit/tangent`                 a dataset that is there,
     `first.h5:/limit/loss[8]`        of another file than that of the last command,
@@ -18,9 +19,9 @@ is compared: numbers to one unit of their last digit, which of entries that shou
 least the round-off of the dataset's largest entry. .62(3) is a value with its standard error in
 units of the last digit; the error is that of the dataset NAME_se beside NAME, and is known within
 half of itself. Every value has one where the file has one above 1e-4 of it, exponents must, and so
-has the mean, rms or std of a dataset NAME_runs or /sweep/NAME (the jackknife over runs, or over
-points, such as data sets). An optimum, and the objective there, must have its interval of 95 %,
-.62 [.58, .66]: that of the datasets NAME_low and NAME_high (low and high of at). One that is not
+has the mean, rms, std or largest of a dataset NAME_runs or /sweep/NAME (the jackknife over runs, or
+over points, such as data sets). An optimum, and the objective there, must have its interval of 95
+%, .62 [.58, .66]: that of the datasets NAME_low and NAME_high (low and high of at). One that is not
 known is refused, with the reason that the file has (its row may give /optimum/least_at), and so is
 one whose row does not say of which key it is ("best eta0"). Warnings that errors of a limit are too
 small, its mean is biased, or networks are at the edge of stability are quoted behind the word
@@ -114,6 +115,8 @@ def reduced(array, reduction, index):
         array = eval(f"array[{index}]", {"array": array})
     if reduction == "rms":
         return [float(np.sqrt(np.nanmean(np.square(array))))]
+    if reduction == "largest":
+        return [float(np.mean(np.max(array.reshape(len(array), -1), axis=1)))]
     if reduction == "count":
         return [float(np.sum(np.isfinite(array)))]
     if reduction:
@@ -192,7 +195,7 @@ def entries_of(file, path, index, reduction):
         beside = [f"/optimum/{kind or ''}{end}" for end in ends]
     elif not reduction and (path + "_se" in file or NEEDS_ERROR.search(path)):
         beside = [path + "_se"]
-    if reduction in ("mean", "rms", "std") and re.search("_runs$|^/sweep/", path):
+    if reduction in ("mean", "rms", "std", "largest") and re.search("_runs$|^/sweep/", path):
         return [(seen[0], jackknife(file, reduction, path, index))]
     seen = [0.0 if abs(value) < floor else value for value in seen]
     rows = zip(seen, *(values_of(file, None, more, index)[0] for more in beside))

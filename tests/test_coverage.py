@@ -257,7 +257,7 @@ def test_errors_are_of_enough_runs(rows):
 def test_reductions_have_errors_or_are_bounds(rows):
     """Of entries of one run nobody knows how far they vary together; of runs the check does."""
     bare = {row.number for row in rows for _, reduction, _, entries in said_of(row)
-            if row.verdict == "shown" and reduction in ("mean", "rms", "std")
+            if row.verdict == "shown" and reduction in ("mean", "rms", "std", "largest")
             and not math.isfinite(entries[0][1])}
     assert not bare
 
@@ -333,6 +333,8 @@ def test_numbers_are_compared_to_their_last_digit():
         assert table.short(value) == text
     match = table.SEEN.search("`rms(a.h5:/limit/psi[8, :])` = .1 -2e-3")
     assert match.groups() == ("rms", "a.h5", "/limit/psi", "8, :", ".1 -2e-3")
+    runs = np.array([[[1, 5], [2, 3]], [[1, 2], [0, 9]]])  # run, time, block
+    assert table.reduced(runs, "largest", ":, -1") == [6]
 
 
 def test_warnings_of_a_limit_are_to_be_quoted():
