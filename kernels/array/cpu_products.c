@@ -326,13 +326,14 @@ void cpu_combine(struct rows y, double beta, const double *C, struct rows a) {
 #ifdef SINGLE
     size_t count = (size_t)y.count * (size_t)a.count;
     real small[64], *more = count > 64 ? (real *)cpu_scratch(false, (count + 1) / 2) : small;
+    if (more) {
 #pragma omp simd
-    for (size_t k = 0; k < (more ? count : 0); k++)
-        more[k] = (real)C[k];
-    if (more)
+        for (size_t k = 0; k < count; k++)
+            more[k] = (real)C[k];
         combine_all(y, (real)beta, more, a);
-    else
+    } else {
         fill_rows_nan(y);
+    }
     if (more != small)
         free(more);
 #else

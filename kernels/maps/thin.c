@@ -4,6 +4,7 @@
 
 #define AT_ONCE 256 /* inputs, between two looks for a signal */
 #define TURNED 16   /* rows that are read together where a matrix is transposed */
+#define FEW 4096    /* entries of coefficients, of which none is tested for 0 */
 
 int thin_init(struct thin *thin, struct population *population, int K, double amplitude,
               struct err *err) {
@@ -30,12 +31,13 @@ void thin_read(const struct thin *thin, const double *A, struct rows out) {
 int thin_change(const struct thin *thin, const double *A, const double *c, struct rows y,
                 struct change *change, struct err *err) {
     int K = thin->W.rows, P = y.count;
+    bool few = K * (double)P < FEW;
     double *C;
     TRY(base_alloc(&C, (size_t)K * (size_t)P, sizeof *C, err));
     for (int first = 0; first < P; first += TURNED)
         for (int k = 0; k < K; k++)
             for (int mu = first; mu < P && mu < first + TURNED; mu++)
-                if (K * (double)P < 4096 || A[mu * K + k] != 0) /* else C stays 0, as of tokens */
+                if (few || A[mu * K + k] != 0) /* C is 0 already, as nearly all is of tokens */
                     C[k * P + mu] = c[mu] * A[mu * K + k];
     *change = (struct change){.entries = array_all(&thin->W), .a = y, .C = C, .s = 1};
     return CODE_OK;

@@ -32,6 +32,7 @@ void aside_forget(const struct aside *aside, const struct net *net);
 void aside_take_back(const struct aside *aside, struct net *net);
 /* What a parameter would learn with becomes `kept`; of a matrix its rows y alone. */
 int net_keep_gradient(const struct parameter *p, struct kept *kept, struct err *err);
+/* What is kept, as what a parameter learns with; of a matrix without A. */
 struct gradient net_kept(const struct kept *kept);
 void aside_free(struct aside *aside, struct net *net); /* accepts a zeroed struct */
 

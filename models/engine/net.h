@@ -238,7 +238,7 @@ struct net_place {
     int t;                     /* steps so far; of an adaptive integrator, measured times */
     double weight[MAP_STAGES]; /* of the kept evaluations, in the way from W_n */
     double *stage_Delta;       /* [MAP_STAGES][P]: Delta of these; with loss_in_cotangent 1 */
-    bool holds;                /* stage 0 was kept so */
+    bool holds;                /* what net_keep was told of stage 0 */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
     double step_error;         /* of f, added up over fixed steps that estimate it (flow.c) */
     double *apart;      /* [output_rows][C] what two orders of the last such step differ by */

@@ -155,8 +155,8 @@ static struct score score_of(const struct measuring *m, const struct net *net, c
     struct score score = {0};
     double space[C];
     for (ptrdiff_t i = 0; i < (ptrdiff_t)count * each; i++) {
-        size_t input = (size_t)(mu ? mu[(int)i / each] : first + (int)i / each),
-               asked = input * (size_t)each + (size_t)((int)i % each);
+        size_t input = (size_t)(mu ? mu[i / each] : first + i / each),
+               asked = input * (size_t)each + (size_t)(i % each);
         add_score(&score, loss, C, m->config->output.top, f + i * C,
                   net_targets(&net->setup.data, m->y, asked, space),
                   net_weight(&net->setup.data, input));
