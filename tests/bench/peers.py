@@ -1,20 +1,24 @@
 """make bench-peers PEERS=VENV/bin/python: CPU time of a step of gradient descent of finite
 networks, of this program and of the same networks in PyTorch and JAX, on one thread, one after the
-other in turns; the least of a few rounds. VENV has PyTorch 2 and JAX (pip install torch jax); what
-it lacks is left out. The peers have the same matrices in the same precision and measure nothing;
-of ours the transformer's test inputs and attention of each input are switched off. Arguments: the
-program, then networks (none: all), or NETWORK:WIDTH.
+other in turns. VENV has PyTorch 2 and JAX (pip install torch jax); what it lacks is left out. The
+peers have the same matrices in the same precision and measure nothing; of ours the transformer's
+test inputs and attention of each input are switched off. Arguments: the program, then networks
+(none: all), or NETWORK:WIDTH. ROUNDS (environment) is the number of turns of each.
 
   eager, scan a network at a time: by autograd, all parameters moved by one call; in JAX by lax.scan
               over several steps in one jitted call, which is 3 to 8 times as fast as a call a step
   compiled    torch.compile, up to the width COMPILED (environment; a compilation takes a minute)
   seeds       SEEDS networks at once by vmap, a step of one of them
 
-Prints ratios of one run on one machine; nothing here decides a test."""
+A virtual machine slows single runs by a half for seconds, so that the least of a few runs is a
+matter of luck. Therefore the ratio of ours to a peer is the median of the ratios within the rounds,
+in each of which they run side by side, with the range of their middle half. Prints ratios of one
+run on one machine; nothing here decides a test."""
 
 import importlib.util
 import math
 import os
+import statistics
 import sys
 import time
 
@@ -23,7 +27,8 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
 
 import precision  # beside this file
 
-SEEDS, ROUNDS, LONG = 16, 5, 0.3  # LONG: seconds of a timed loop
+SEEDS, LONG = 16, 0.3  # LONG: seconds of a timed loop
+ROUNDS = int(os.environ.get("ROUNDS", "9"))
 COMPILED = int(os.environ.get("COMPILED", "0"))
 # Network, further keys of ours, and for each width the number of steps: those of narrow networks
 # take some LONG seconds, for the start of the program (.03 s) is subtracted and varies by a tenth.
@@ -276,6 +281,12 @@ def peers(network, N):
     return found
 
 
+def middle_half(values):
+    """Median of values, and the range of their middle half."""
+    low, middle, high = statistics.quantiles(values, method="inclusive")
+    return middle, low, high
+
+
 def main():
     program, cells = sys.argv[1], [(*cell.split(":"), None)[:2] for cell in sys.argv[2:] or CELLS]
     print(f"{'network':12} {'N':>5} {'who':20} {'ms a step':>10} {'ours, same precision':>21}")
@@ -284,19 +295,22 @@ def main():
         for N, steps in widths.items():
             if only and int(only) != N:
                 continue
-            found, least, runs = peers(NETWORKS[name], N), {}, {}
-            ready = {who: (make(), count) for who, (make, count) in found.items()}
+            options = [*keys, f"reference.widths={N}"]
+            ready = {who: (make(), count)
+                     for who, (make, count) in peers(NETWORKS[name], N).items()}
+            starts, rounds = {}, []
             for _ in range(ROUNDS):
-                for bits in ("f32", "f64"):
-                    least[bits] = precision.step(program, name, [*keys, f"reference.widths={N}"],
-                                                 bits, steps, runs)
-                for who, (call, count) in ready.items():
-                    s = timed(call) / count
-                    least[who] = min(s, least.get(who, s))
-            for who, s in least.items():
-                ours = least[who if who in ("f32", "f64") else who.split()[1]]
-                label = f"ours {who}" if who in ("f32", "f64") else who
-                print(f"{name:12} {N:5} {label:20} {1e3 * s:10.4g} {ours / s:21.2f}", flush=True)
+                spent = {bits: precision.step(program, name, options, bits, steps, starts)
+                         for bits in ("f32", "f64")}
+                spent |= {who: timed(call) / count for who, (call, count) in ready.items()}
+                rounds.append(spent)
+            for who in rounds[0]:
+                ours = who if who in ("f32", "f64") else who.split()[1]
+                ratio = middle_half([spent[ours] / spent[who] for spent in rounds])
+                step = statistics.median(spent[who] for spent in rounds)
+                label = f"ours {who}" if who == ours else who
+                print(f"{name:12} {N:5} {label:20} {1e3 * step:10.4g} "
+                      f"{ratio[0]:8.2f} [{ratio[1]:.2f}, {ratio[2]:.2f}]", flush=True)
 
 
 if __name__ == "__main__":

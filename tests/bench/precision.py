@@ -33,14 +33,14 @@ def seconds(program, name, options):
     return usage.ru_utime + usage.ru_stime
 
 
-def step(program, name, options, bits, steps, least):
-    """CPU seconds of a step of f64 or f32, what `steps` more of them take: from the least of what
-    runs of either length have taken so far, in least {(bits, length): seconds}."""
-    for T in (2, 2 + steps):
-        run = [*options, f"reference.precision={PRECISIONS[bits]}", f"training.steps={T}"]
-        s = seconds(program, name, run)
-        least[bits, T] = min(s, least.get((bits, T), s))
-    return (least[bits, 2 + steps] - least[bits, 2]) / steps
+def step(program, name, options, bits, steps, starts):
+    """CPU seconds of a step of f64 or f32, what `steps` more of them take than a run of two, of
+    which the least so far counts and is kept in starts {bits: seconds}."""
+    options = [*options, f"reference.precision={PRECISIONS[bits]}"]
+    start = seconds(program, name, [*options, "training.steps=2"])
+    starts[bits] = min(start, starts.get(bits, start))
+    whole = seconds(program, name, [*options, f"training.steps={2 + steps}"])
+    return (whole - starts[bits]) / steps
 
 
 def main():
@@ -48,10 +48,11 @@ def main():
     print(f"{'network':12} {'N':>5} {'double, ms':>11} {'single, ms':>11} ratio")
     for name, keys, widths in CASES:
         for N, steps in widths.items():
-            options, least, found = [*keys, f"reference.widths={N}"], {}, {}
+            options, starts, found = [*keys, f"reference.widths={N}"], {}, {}
             for _ in range(rounds):
                 for bits in PRECISIONS:
-                    found[bits] = step(program, name, options, bits, steps, least)
+                    s = step(program, name, options, bits, steps, starts)
+                    found[bits] = min(s, found.get(bits, s))
             print(f"{name:12} {N:5} {1e3 * found['f64']:11.4g} {1e3 * found['f32']:11.4g} "
                   f"{found['f32'] / found['f64']:5.2f}", flush=True)
 
