@@ -287,6 +287,47 @@ SAMPLES_TEST(test_order) {
     }
 }
 
+/* As many rows as a device gives threads of their own are moved between places that coincide,
+ * overlap or do not, in order or turned around: a thread may read at once what it has written in
+ * its own rows alone. */
+SAMPLES_TEST(test_order_of_many_rows) {
+    enum { ROWS = 44, PLACES = 6 };
+    static const int places[PLACES] = {0, 1, ROWS + 2, ROWS + 3, 2 * ROWS + 4, 2 * ROWS + 5};
+    int turned[ROWS];
+    for (int k = 0; k < ROWS; k++)
+        turned[k] = ROWS - 1 - k;
+    for (int round = 0; round < 20; round++) {
+        struct sample *all = sample((struct shape){37, 1}, 3 * ROWS + 7);
+        size_t line = all->sites;
+        for (int n = 0; n < OPERATIONS; n++) {
+            int x = places[some(PLACES)], y = places[some(PLACES)];
+            bool turns = uniform() < 0;
+            if (abs(x - y) < ROWS)
+                continue;
+            struct rows from = rows_part(middle(all), x, ROWS),
+                        to = rows_part(middle(all), y, ROWS);
+            if (turns)
+                rows_take(from, turned, to);
+            else
+                rows_add_scaled(0.5, from, to);
+            for (int k = 0; k < ROWS; k++)
+                for (size_t i = 0; i < line; i++) {
+                    double *out = all->x + (size_t)(y + k) * line + i;
+                    const double *in = all->x + (size_t)(x + (turns ? turned[k] : k)) * line + i;
+                    *out = turns ? *in : *out + 0.5 * *in;
+                }
+            if (!turns)
+                rows_scale(0.5, to);
+            for (size_t i = 0; i < ROWS * line && !turns; i++)
+                all->x[(size_t)y * line + i] *= 0.5;
+        }
+        const double *now = fetch(all);
+        for (size_t i = 0; i < all->values; i++)
+            assert_near(now[i], all->x[i], 2 * OPERATIONS * eps());
+        release();
+    }
+}
+
 /* Numbers of a device that are still to come scale rows, and make others. */
 SAMPLES_TEST(test_numbers_to_come) {
     enum { ROWS = 5 };
@@ -296,7 +337,7 @@ SAMPLES_TEST(test_numbers_to_come) {
                   *combined = sample(over, ROWS);
     double square[ROWS], root[ROWS], product[ROWS];
     const double here[ROWS] = {0.5, -1, 3, 0.25, 2};
-    if (backend_delays(backend)) { /* no processor does */
+    if (backend_has_later(backend)) { /* no processor does */
         backend_later(backend, true);
         backend->averages(middle(x), middle(x), square);
         backend->distant->numbers(root, square, -0.5, 1, NULL, ROWS);

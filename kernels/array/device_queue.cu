@@ -21,10 +21,14 @@ struct waiting_launch {
     const char *where; /* of its first task */
 };
 
-/* A range of memory that a task touches; local: at its own site alone. */
+/* Where of a range a thread touches it: anywhere, at its own site, or there in its own rows. */
+enum reach { REACH_ALL, REACH_SITE, REACH_ROW };
+
+/* A range of memory that a task touches. */
 struct access {
     const char *begin, *end;
-    bool local, writes;
+    enum reach reach;
+    bool writes;
     int launch;
 };
 
@@ -60,33 +64,36 @@ struct touched {
     int count;
 };
 
-static void touch(struct touched *touched, struct operand x, size_t rows, size_t sites, bool local,
-                  bool writes) {
+static void touch(struct touched *touched, struct operand x, size_t rows, size_t sites,
+                  enum reach reach, bool writes) {
     size_t bytes = x.single ? sizeof(float) : sizeof(double);
     const char *begin = (const char *)x.at;
     if (begin && rows && sites)
         touched->access[touched->count++] = {begin, begin + ((rows - 1) * x.stride + sites) * bytes,
-                                             local, writes, 0};
+                                             reach, writes, 0};
 }
 
 static void touch_numbers(struct touched *touched, const double *numbers, size_t count,
                           bool writes) {
     struct operand x = {(void *)(uintptr_t)numbers, 0, false};
-    touch(touched, x, 1, count, false, writes);
+    touch(touched, x, 1, count, REACH_ALL, writes);
 }
 
 static bool in_conflict(enum launch_kind kind, const struct access *now, const struct access *old,
                         enum launch_kind old_kind, bool *same_launch) {
     if (now->end <= old->begin || old->end <= now->begin || !(now->writes || old->writes))
         return false;
-    *same_launch = now->local && old->local && kind == LAUNCH_SITES && old_kind == LAUNCH_SITES;
+    enum reach least = now->reach < old->reach ? now->reach : old->reach;
+    bool same_rows = now->begin == old->begin && now->end == old->end;
+    *same_launch = kind == old_kind && ((kind == LAUNCH_SITES && least >= REACH_SITE) ||
+                                        (kind == LAUNCH_WIDE && least == REACH_ROW && same_rows));
     return true;
 }
 
 /* The launch that a task of these accesses goes to. */
 static int place(struct queue *queue, enum launch_kind kind, struct touched *touched,
                  size_t counters, const char *where) {
-    int at = 0, most = kind == LAUNCH_SITES ? QUEUE_SITES : kind == LAUNCH_SUMS ? QUEUE_SUMS : 0;
+    int at = 0, most = kind == LAUNCH_SUMS ? QUEUE_SUMS : QUEUE_SITES;
     for (int n = 0; n < touched->count; n++)
         for (int m = 0; m < queue->accesses; m++) {
             const struct access *old = &queue->access[m];
@@ -117,9 +124,10 @@ static void launch_sites(struct queue *queue, int number) {
         if (queue->site_launch[n] == number) {
             const struct task *task = &queue->site[n];
             batch.task[batch.count++] = *task;
+            size_t parts = (task->rows + QUEUE_ROWS - 1) / QUEUE_ROWS;
             sites = sites > task->sites ? sites : task->sites;
-            if (queue->launch[number].kind == LAUNCH_WIDE)
-                rows = (task->rows + QUEUE_ROWS - 1) / QUEUE_ROWS;
+            if (queue->launch[number].kind == LAUNCH_WIDE && rows < parts)
+                rows = parts;
         }
     cuda_launch_sites(&batch, rows, sites, queue->launch[number].where);
 }
@@ -190,21 +198,25 @@ void device_queue(const struct task *task, const char *where) {
         read = (sites - 1) * task->c_row + (terms - 1) * task->c_term + 1;
     if (each > 1)
         read = sites / each;
-    touch(&touched, task->y, rows, sites, true, true);
-    touch(&touched, task->a, from, read, read == sites, false);
+    touch(&touched, task->y, rows, sites, REACH_ROW, true);
+    touch(&touched, task->a, from, read,
+          read != sites              ? REACH_ALL
+          : all || kind == TASK_TAKE ? REACH_SITE
+                                     : REACH_ROW,
+          false);
     if (kind == TASK_POINT)
-        touch(&touched, task->b, rows, sites, true, true);
+        touch(&touched, task->b, rows, sites, REACH_ROW, true);
     if (kind == TASK_MULTIPLY && task->each_b > 1)
-        touch(&touched, task->b, rows, sites / task->each_b, false, false);
+        touch(&touched, task->b, rows, sites / task->each_b, REACH_ALL, false);
     else if (kind == TASK_MULTIPLY || kind == TASK_NUMBERS)
-        touch(&touched, task->b, rows, sites, true, false);
+        touch(&touched, task->b, rows, sites, REACH_ROW, false);
     if (all && terms)
         touch(&touched, task->C, 1, (rows - 1) * task->c_row + (terms - 1) * task->c_term + 1,
-              false, false);
+              REACH_ALL, false);
     if (kind == TASK_POINT || kind == TASK_ADD)
-        touch(&touched, task->C, 1, rows, false, false);
-    if (kind == TASK_STRAIGHTEN)
-        touch_numbers(&touched, task->numbers, rows * rows, false);
+        touch(&touched, task->C, 1, rows, REACH_ALL, false);
+    if (kind == TASK_STRAIGHTEN || all) /* those of a combination may come from the device, too */
+        touch_numbers(&touched, task->numbers, all ? terms : rows * rows, false);
     queue->site[queue->sites] = *task;
     queue->site_launch[queue->sites++] = place(
         queue,
@@ -246,8 +258,8 @@ void device_queue_sum(const struct sum_task *what, const char *where) {
     task.partial = (double *)memory;
     if (queue->sites + queue->sums == TASKS)
         device_flush();
-    touch(&touched, task.a, rows, sites, false, false);
-    touch(&touched, task.b, task.columns, sites, false, false);
+    touch(&touched, task.a, rows, sites, REACH_ALL, false);
+    touch(&touched, task.b, task.columns, sites, REACH_ALL, false);
     touch_numbers(&touched, task.out,
                   (task.pairs ? 0 : (rows - 1) * task.out_row) +
                       (task.columns - 1) * task.out_column + 1,
