@@ -309,8 +309,14 @@ int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct
 void rows_low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
                    struct rows a, double *C, bool wanted) {
     const struct backend *backend = y.array->backend;
-    if (backend->distant && !backend->main) {
-        backend->distant->low_rank(y, beta, scale, rows_main(x), rows_main(b), rows_main(a), C,
+    if (backend->distant) {
+        struct rows to[1 + COMPANIONS] = {rows_main(y)}, from[1 + COMPANIONS] = {rows_main(a)};
+        int copies = companions_work(y) ? 1 + COMPANIONS : 1;
+        for (int c = 1; c < copies; c++) {
+            to[c] = companions_rows(y, c - 1);
+            from[c] = companions_rows(a, c - 1);
+        }
+        backend->distant->low_rank(to, from, copies, beta, scale, rows_main(x), rows_main(b), C,
                                    wanted);
         return;
     }

@@ -163,8 +163,9 @@ struct distant {
     void (*later)(bool begin); /* NULL as well */
     void (*arrive)(const double *numbers, size_t count);
     int (*tell)(struct err *err); /* sync, of what waits have seen: it waits for nothing */
-    void (*low_rank)(struct rows y, double beta, double scale, struct rows x, struct rows b,
-                     struct rows a, double *C, bool wanted);
+    /* rows_low_rank of y[k] with a[k], for each k < copies. */
+    void (*low_rank)(const struct rows *y, const struct rows *a, int copies, double beta,
+                     double scale, struct rows x, struct rows b, double *C, bool wanted);
     /* Rows v become what is left of them beside the orthonormal base, orthonormal, each with those
      * before it; one of which no more than `least` is left, or only round-off, becomes zero.
      * nearly: this was done before, so that overlaps with the base, and with rows STRAIGHT places
@@ -205,9 +206,6 @@ static inline void backend_hold(const struct backend *backend, bool begin) {
  * where one of these numbers has not come, or of none (NULL) where any has not. */
 static inline bool backend_has_later(const struct backend *backend) {
     return backend->distant && backend->distant->later;
-}
-static inline bool backend_delays(const struct backend *backend) {
-    return backend_has_later(backend) && !backend->main;
 }
 static inline void backend_later(const struct backend *backend, bool begin) {
     if (backend_has_later(backend))

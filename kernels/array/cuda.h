@@ -28,8 +28,8 @@ template <class real> struct cuda {
 #define CUDA_DECLARED(name, parameters, ...) static void name parameters;
     BACKEND_OPERATIONS(CUDA_DECLARED)
     /* Those of struct distant. */
-    static void low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
-                         struct rows a, double *C, bool wanted);
+    static void low_rank(const struct rows *y, const struct rows *a, int copies, double beta,
+                         double scale, struct rows x, struct rows b, double *C, bool wanted);
     static void straighten(struct rows base, struct rows v, double least, bool nearly);
     static void take(struct rows x, const int *which, struct rows out);
 };

@@ -203,18 +203,20 @@ void cuda<real>::combine_rows(struct rows y, double beta, struct coefficients C,
 
 /* The products stay on the device. */
 template <class real>
-void cuda<real>::low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
-                          struct rows a, double *C, bool wanted) {
+void cuda<real>::low_rank(const struct rows *y, const struct rows *a, int copies, double beta,
+                          double scale, struct rows x, struct rows b, double *C, bool wanted) {
     size_t count = (size_t)x.count * (size_t)b.count;
     struct slot products;
     if (wanted)
         cuda_fill_nan(C, count);
-    if (!count)
-        combine(y, beta, C, a);
+    for (int k = 0; k < copies && !count; k++)
+        combine(y[k], beta, C, a[k]);
     if (!count || !device_ready() || !device_take(count, &products, "low_rank") ||
         !site_sums<real>(x, b, scale, products.device, "low_rank"))
         return;
-    combine_matrix<real>(y, beta, matrix_of(products.device, (size_t)a.count), a, "low_rank");
+    for (int k = 0; k < copies; k++)
+        combine_matrix<real>(y[k], beta, matrix_of(products.device, (size_t)b.count), a[k],
+                             "low_rank");
     if (wanted)
         device_fetch(products, C, count, "low_rank");
 }
@@ -244,14 +246,14 @@ void cuda<real>::straighten(struct rows base, struct rows v, double least, bool 
     if (nearly)
         site_sums<real>(v, v, 1, G, "straighten");
     if (base.count)
-        low_rank(v, 1, -1, v, base, base, NULL, false);
+        low_rank(&v, &base, 1, 1, -1, v, base, NULL, false);
     if (nearly)
         straighten_rows(v, least, G);
     for (int at = 0; at < v.count && !nearly; at += STRAIGHT) {
         struct rows some = rows_part(v, at, v.count - at < STRAIGHT ? v.count - at : STRAIGHT),
                     before = rows_part(v, 0, at);
         if (at)
-            low_rank(some, 1, -1, some, before, before, NULL, false);
+            low_rank(&some, &before, 1, 1, -1, some, before, NULL, false);
         for (int last = at + some.count == v.count; last < 2; last++) {
             site_sums<real>(some, some, 1, G, "straighten");
             straighten_rows(some, least, G);

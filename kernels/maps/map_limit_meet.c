@@ -93,7 +93,7 @@ static int widen_products(double **C, size_t P, size_t old, const double *more, 
 }
 
 bool map_delays(const struct map *map, struct rows out) {
-    return backend_delays(out.array->backend) && !map->settings.remembers &&
+    return backend_has_later(out.array->backend) && !map->settings.remembers &&
            !map->of_all_uses[0].array;
 }
 

@@ -134,11 +134,20 @@ static int measure_response(struct map *map, int i, int count, struct err *err) 
         side->work.backend->tile_mean(change, array_rows(&side->work, 0, count));
         change = array_rows(&side->work, 0, count);
     }
-    side->probes.backend->dots(change, array_all(&side->probes), side->now);
+    const struct backend *backend = side->probes.backend;
+    size_t numbers = (size_t)count * (size_t)columns;
+    SCRATCH(double, factors, numbers);
     double factor =
         side->response * response->terms.decay[response->terms.evaluations - 1] / response->epsilon;
-    for (size_t k = 0; k < (size_t)count * (size_t)columns; k++)
-        side->now[k] *= factor * response->terms.decay[k % (size_t)columns / (size_t)each];
+    for (size_t k = 0; k < numbers; k++)
+        factors[k] = factor * response->terms.decay[k % (size_t)columns / (size_t)each];
+    backend_later(backend, map->declared.uses == 1); /* of others the next use lets it go */
+    backend->dots(change, array_all(&side->probes), side->now);
+    if (backend_has_later(backend))
+        backend->distant->numbers(side->now, side->now, 1, 1, factors, numbers);
+    for (size_t k = 0; k < numbers && !backend_has_later(backend); k++)
+        side->now[k] *= factors[k];
+    backend_later(backend, false);
     return CODE_OK;
 }
 
@@ -236,9 +245,11 @@ static int field_weights(struct map *map, struct rows y, double **C, struct err 
     int columns = response->terms.numbers;
     size_t size = (size_t)y.count * (size_t)columns;
     TRY(base_alloc(C, size, sizeof **C, err));
-    if (response->side[1].response != 0)
-        memcpy(*C, response->side[1].now, size * sizeof **C);
     TRY(add_seen(y, &response->y, columns, response->terms.c, *C, err));
+    if (response->side[1].response != 0)
+        backend_arrive(y.array->backend, response->side[1].now, size);
+    for (size_t k = 0; k < size && response->side[1].response != 0; k++)
+        (*C)[k] += response->side[1].now[k];
     return map_learns_backward(&map->declared)
                ? CODE_OK
                : add_seen(y, &response->whole, columns, NULL, *C, err);

@@ -61,7 +61,7 @@ static bool runs_late(const struct net *net, const struct node *v) {
     const struct program *p = net->program;
     bool late = false;
     if (!v->op->late || p->experts || (v->op == &operation_scale && !v->on) ||
-        !backend_delays(net->setup.backend))
+        !backend_has_later(net->setup.backend))
         return false;
     for (int k = 0; k < p->asks; k++) {
         int u = p->asked[k];
