@@ -38,8 +38,26 @@ TEST(a_limit_asks_little_of_a_device) {
           ARGS("output.kernels=none", "output.responses=no", "solver.sites=512",
                "solver.expert_sites=512"),
           0, (struct counts){500, 30, 655000, 157000});
+    count("data/regime2.ini", ARGS("solver.sites=256", "solver.expert_sites=256"), 0,
+          (struct counts){700, 70, 1080000, 355000});
+    count("data/residual.ini",
+          ARGS("solver.halves=no", "solver.sites=160", "solver.unit_sites=160", "data.inputs=4",
+               "network.experts=8"),
+          0, (struct counts){810, 80, 120000, 181000});
     count("data/transformer.ini", ARGS("solver.halves=no", "solver.sites=160"), 0,
-          (struct counts){5180, 322, 5750000, 16200000});
+          (struct counts){3830, 322, 5750000, 16200000});
+}
+
+/* Nothing that a network computes is for its host to decide. */
+TEST(a_network_asks_little_of_a_device) {
+    if (!emulated_counted)
+        skip();
+    count("data/regime1.ini", ARGS("output.kernels=none"), 32,
+          (struct counts){277, 21, 50000, 37500});
+    count("data/residual.ini", ARGS("data.inputs=4", "network.experts=8"), 32,
+          (struct counts){554, 25, 40000, 93500});
+    count("data/transformer.ini", ARGS("data.test_inputs=0"), 32,
+          (struct counts){594, 71, 430000, 260000});
 }
 
 /* Whether a gradient is exactly 0 comes from a device a step late, and from the last step never. */

@@ -84,7 +84,7 @@ static void finish_for(struct net *net, const struct node *v, bool late) {
         int u = p->asked[k];
         bool same = v->s && p->node[u].s == v->s,
              reads = v->argument[0] == u || v->argument[1] == u;
-        if (late && reads)
+        if ((late && reads) || p->node[u].on) /* who reads rows does not ask for their numbers */
             continue;
         if (reads || (same ? !v->op->finish || v->onto < 0 : v->onto == u))
             count = k + 1;

@@ -31,14 +31,14 @@ struct balance {
     size_t K, experts;
     double rho, eta_bias;
     bool sign;
-    const double *start;       /* [sites] b(0) */
-    struct rows b, q;          /* experts [1], [R]: biases, if any, scores + b; no given masks */
-    struct rows load, largest; /* [1]: mean_mu m - rho, and the mask of the largest */
-    struct rows last;          /* [R] of the last evaluation */
-    double *less;              /* [R] scratch */
-    double *qstar, *b2;        /* of rows: [R] thresholds, variance of b; of selections by b */
-    double *load2, *loads;     /* spread of the loads of rows; those of numbers [sites] */
-    double *most, *flips;
+    const double *start;        /* [sites] b(0) */
+    struct rows b, q;           /* experts [1], [R]: biases, if any, scores + b; no given masks */
+    struct rows load, largest;  /* [1]: mean_mu m - rho, and the mask of the largest */
+    struct rows last;           /* [R] of the last evaluation */
+    double *less, *changed;     /* [R] for averages, which come late from a device */
+    double *qstar, *b2;         /* of rows: [R] thresholds, variance of b; of selections by b */
+    double *load2, *loads;      /* spread of the loads of rows; those of numbers [sites] */
+    double *most, *flips, mean; /* mean of b */
 };
 
 /* How many sites the averages of these rows are means over: those of numbers are sums. */
@@ -75,29 +75,41 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
     }
 }
 
-/* Loads and flips of masks m; `scratch` has as many rows. */
+/* Asks for loads and flips of masks m; `scratch` has as many rows. */
 static void measure_loads(struct balance *s, const struct net *net, struct rows m,
                           struct rows scratch) {
     const struct backend *backend = m.array->backend;
-    double shift = -s->rho, largest, *changed = s->less, sum = 0,
-           parts = (double)m.array->sites / averaged_sites(m);
+    double shift = -s->rho;
     backend->combine(s->load, 0, net->output.ones, m); /* counts are exact in any precision */
     rows_scale(1.0 / m.count, s->load);
     if (s->loads)
         backend->get(s->load, s->loads);
     backend->top(s->load, 1, s->largest);
-    backend->averages(s->load, s->largest, &largest);
-    *s->most = largest * averaged_sites(m) / s->rho;
+    backend->averages(s->load, s->largest, s->most);
     backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
     if (s->load2)
         backend->averages(s->load, s->load, s->load2);
     rows_copy(m, scratch);
     rows_add_scaled(-1, s->last, scratch);
-    backend->averages(scratch, scratch, changed);
-    for (int mu = 0; mu < m.count; mu++)
-        sum += changed[mu] / parts;
-    *s->flips = net->batch.started ? sum / m.count / (2 * s->rho) : 0;
+    backend->averages(scratch, scratch, s->changed);
     rows_copy(m, s->last);
+}
+
+/* Makes series of it, and of what measure_biases has asked for. */
+static void settle_measures(struct net *net, struct node *v) {
+    struct balance *s = v->constant.context;
+    struct rows m = v->value;
+    double sum = 0, parts = (double)m.array->sites / averaged_sites(m);
+    if (net->setup.declare_only)
+        return;
+    *s->most = *s->most * averaged_sites(m) / s->rho;
+    for (int mu = 0; mu < m.count; mu++)
+        sum += s->changed[mu] / parts;
+    *s->flips = net->batch.started ? sum / m.count / (2 * s->rho) : 0;
+    for (int mu = 0; mu < m.count && s->qstar; mu++)
+        s->qstar[mu] = (s->qstar[mu] - s->less[mu]) * (double)m.array->sites;
+    if (s->qstar)
+        *s->b2 -= s->mean * s->mean;
 }
 
 static void watch_forward(struct net *net, struct node *v) {
@@ -109,20 +121,14 @@ static void watch_forward(struct net *net, struct node *v) {
 /* The K-th largest score + b is what K of them have beside K - 1; and the variance of b. */
 static void measure_biases(struct balance *s, struct rows m) {
     const struct backend *backend = m.array->backend;
-    double *qstar = s->qstar, *less = s->less, mean;
     backend->top(s->q, s->K - 1, m);
-    backend->averages(s->q, m, less);
+    backend->averages(s->q, m, s->less);
     backend->top(s->q, s->K, m);
-    backend->averages(s->q, m, qstar);
-    for (int mu = 0; mu < m.count; mu++)
-        qstar[mu] = (qstar[mu] - less[mu]) * (double)m.array->sites;
+    backend->averages(s->q, m, s->qstar);
     backend->averages(s->b, s->b, s->b2);
-    backend->averages(s->b, (struct rows){0}, &mean);
-    *s->b2 -= mean * mean;
+    backend->averages(s->b, (struct rows){0}, &s->mean);
 }
 
-/* A declared net is asked which numbers are selected at the start (ties.c), and has no memory for
- * biases, which are 0 then, nor for what is measured. */
 /* A declared net is asked which numbers are selected at the start (ties.c), and has no memory for
  * biases, which are 0 then, nor for what is measured. */
 static void select_forward(struct net *net, struct node *v) {
@@ -186,13 +192,13 @@ static const struct constant_field of_numbers[] = {
 
 static OPERATION(watch, .rule_of = "rows", .zeros = ZEROS_OF_RULE,
                  .keeps_zero = operation_always_keeps_zero, .forward = watch_forward,
-                 .jumps = operation_always);
+                 .finish = settle_measures, .jumps = operation_always);
 static OPERATION(select, .rule_of = "rows", .constants = constants, .zeros = ZEROS_OF_RULE,
-                 .forward = select_forward, .after_step = move_biases, .jumps = operation_always,
-                 .traits = OP_IN_CONTEXT);
+                 .forward = select_forward, .finish = settle_measures, .after_step = move_biases,
+                 .jumps = operation_always, .traits = OP_IN_CONTEXT);
 static OPERATION(mask, .rule_of = "numbers", .constants = of_numbers, .zeros = ZEROS_OF_RULE,
-                 .forward = select_forward, .after_step = move_biases, .jumps = operation_always,
-                 .traits = OP_IN_CONTEXT | OP_BY_ROW);
+                 .forward = select_forward, .finish = settle_measures, .after_step = move_biases,
+                 .jumps = operation_always, .traits = OP_IN_CONTEXT | OP_BY_ROW);
 
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,
                                  int l, int L) {
@@ -229,11 +235,12 @@ static struct balance *make_balance(struct program *p, struct value x,
     if (rule->eta_bias != 0)
         program_count_inputs_once(p, "eta_bias");
     struct balance *s = program_memory(p, sizeof *s);
-    double *less = program_memory(p, (size_t)R * sizeof *less);
+    double *less = program_memory(p, 2 * (size_t)R * sizeof *less);
     if (!s || !less)
         return NULL;
     *s = (struct balance){.rho = rule->rho,
                           .less = less,
+                          .changed = less + R,
                           .load = program_keep(p, x, 1, NULL),
                           .largest = program_keep(p, x, 1, NULL),
                           .last = program_keep(p, x, R, NULL)};
