@@ -137,6 +137,24 @@ static bool refused_by_rows(const struct line *line) {
     return good;
 }
 
+/* By run_configure, of a file or of the text of one. */
+static bool refused_by_keys(const struct line *line) {
+    const char *file = line->field[0];
+    FREED(run_free) struct run run = {0};
+    struct err err = {0};
+    struct fixture f = {0};
+    int overrides = 0;
+    while (line->field[1 + overrides])
+        overrides++;
+    if (strchr(file, '[')) {
+        put_file(&f, file, strlen(file));
+        file = f.path;
+    }
+    int code = run_configure(&run, file, overrides, line->field + 1, &err);
+    unlink(f.path);
+    return code == CODE_INPUT && says(err.text, line->part);
+}
+
 #define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
 
 /* A network in Lua, between lines that the mode gives. */
@@ -178,6 +196,7 @@ static void refusals(void **state) {
         const struct line *line = &section->line[i];
         bool good = of_program(section->mode)          ? refused_by_program(section->mode, line)
                     : !strcmp(section->mode, "params") ? refused_by_rows(line)
+                    : !strcmp(section->mode, "keys")   ? refused_by_keys(line)
                                                        : refused_script(section->mode, line);
         if (!good)
             print_error("%s: %s %s\n", section->name, line->field[0],

@@ -4,23 +4,7 @@
 #include "tests/support/couple.h"
 #include "solver/measure/stats.h"
 
-/* Runs of an ini text: overrides can replace keys of a file, not take them away. */
-static void run_of(struct run *run, const char *text, const char *const *overrides) {
-    support_run_text(run, overrides, "%s", text);
-}
-
-/* Sums have fewer than 200 terms of order one, round-off is below 4e-14, and four steps amplify it
- * no more than tenfold: 1e-12. */
-static void compare(const char *const *overrides, int N) {
-    FREED(couple_close) struct couple p;
-    char what[256] = "";
-    for (int i = 0; overrides[i]; i++)
-        snprintf(what + strlen(what), sizeof what - strlen(what), "%s ",
-                 strchr(overrides[i], '.') + 1);
-    run_of(&p.run, "[network]\nmodel=regime1\n", overrides);
-    couple_open(&p, N, 1, "%s", what);
-    couple_train(&p, 4, 1e-12);
-}
+static const char regime1[] = "[network]\nmodel=regime1\n";
 
 TEST(equals_oracle) {
     static const char *const gates[] = {"network.gate=sigmoid", "network.gate=softmax",
@@ -33,68 +17,50 @@ TEST(equals_oracle) {
     for (int gate = 0; gate < 3; gate++)
         for (int size = 0; size < 3; size++)
             for (int variant = 0; variant < 6; variant++) {
-                const char *overrides[16] = {
-                    "data.inputs=4", "data.dimension=5", "training.eta0=0.2",     gates[gate],
-                    sizes[size][0],  sizes[size][1],     activations[variant % 3]};
-                int n = 7;
+                const char *overrides[16] = {gates[gate], sizes[size][0], sizes[size][1],
+                                             activations[variant % 3]};
+                int n = 4;
                 overrides[n++] =
                     variant & 1 ? "network.expert_output=activated" : "training.gamma0=1.5";
                 overrides[n++] = variant & 2 ? "training.loss=logistic" : "reference.centre=no";
-                overrides[n++] = "reference.widths=14";
                 if (size == 2 && gate < 2) {
                     overrides[n++] = "network.rho=0.5";
                     overrides[n++] = variant & 4 ? "network.bias=trained" : "network.bias=fixed";
                     overrides[n++] = "network.biases=1 0.2 -0.3 -0.9";
                     overrides[n++] = "network.q0=0.8";
                 }
-                compare(overrides, 14);
+                couple_compare(regime1,
+                               ARGS("data.inputs=4", "data.dimension=5", "training.eta0=0.2",
+                                    "reference.widths=14"),
+                               overrides, 14, 4);
             }
 }
 
 TEST(equals_oracle_in_cases) {
-    static const char *const cases[][8] = {
+    static const char *const cases[][9] = {
+        {"network.model=dense", "network.depth=3"},
         {"network.model=dense", "network.depth=4"},
         {"network.model=dense", "network.depth=2", "network.activation=gelu",
          "training.loss=logistic"},
-        {"network.model=regime1", "network.experts=3", "network.gate=sigmoid",
-         "network.router_rate=2", "network.q0=1"},
-        {"network.model=regime1", "network.experts=2", "network.gate=softmax",
-         "network.expert_layers=3", "network.bias=trained", "network.biases=0.6 -0.6"},
-        {"network.model=regime1", "network.experts=4", "network.gate=softmax", "network.rho=0.5",
-         "network.bias=trained", "network.biases=1.2 0.4 -0.4 -1.2"},
-        {"network.model=regime1", "network.experts=40", "network.gate=softmax", "network.rho=0.25",
-         "network.bias=trained", "network.bias_std=1", "network.parameterization=mup"},
-        {"network.model=regime1", "network.experts=3", "network.gate=sigmoid",
-         "network.expert_output=activated", "network.bias=fixed", "network.biases=0.4 0 -0.5",
-         "network.beta=0.7"},
-        {"network.model=regime1", "network.parameterization=sp", "training.gamma0=1.3",
-         "network.gate=softmax", "network.bias=trained", "solver.replicates=0",
-         "reference.widths=12"},
-        {"network.model=regime1", "network.experts=2", "network.gate=constant",
-         "network.expert_layers=2", "reference.widths=12", "reference.centre=no"},
+        {"network.experts=3", "network.gate=sigmoid", "network.router_rate=2", "network.q0=1"},
+        {"network.experts=2", "network.gate=softmax", "network.expert_layers=3",
+         "network.bias=trained", "network.biases=0.6 -0.6"},
+        {"network.experts=4", "network.gate=softmax", "network.rho=0.5", "network.bias=trained",
+         "network.biases=1.2 0.4 -0.4 -1.2"},
+        {"network.experts=40", "network.gate=softmax", "network.rho=0.25", "network.bias=trained",
+         "network.bias_std=1", "network.parameterization=mup"},
+        {"network.experts=3", "network.gate=sigmoid", "network.expert_output=activated",
+         "network.bias=fixed", "network.biases=0.4 0 -0.5", "network.beta=0.7"},
+        {"network.parameterization=sp", "training.gamma0=1.3", "network.gate=softmax",
+         "network.bias=trained", "solver.replicates=0", "reference.widths=12"},
+        {"network.gate=softmax", "network.experts=4", "network.rho=0.5", "network.bias_noise=0.7",
+         "network.q0=0"},
+        {"network.experts=2", "network.gate=constant", "network.expert_layers=2",
+         "reference.widths=12", "reference.centre=no"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *overrides[16] = {"data.inputs=3", "data.dimension=5", "training.eta0=0.2"};
-        memcpy(overrides + 3, cases[i], sizeof cases[i]);
-        compare(overrides, 12);
-    }
-}
-
-TEST(equals_oracle_with_noise) {
-    compare(ARGS("data.inputs=4", "training.eta0=0.2", "network.gate=softmax", "network.experts=4",
-                 "network.rho=0.5", "network.bias_noise=0.7", "network.q0=0"),
-            14);
-}
-
-TEST(dense_equals_its_oracle) {
-    for (int depth = 2; depth < 5; depth++) {
-        char deep[32];
-        FREED(couple_close) struct couple p;
-        snprintf(deep, sizeof deep, "network.depth=%d", depth);
-        support_run(&p.run, "data/dense.ini", ARGS(deep, "training.eta0=0.3"));
-        couple_open(&p, 14, 2, "%s", deep);
-        couple_train(&p, 4, 1e-12);
-    }
+    for (size_t i = 0; i < COUNT(cases); i++)
+        couple_compare(regime1, ARGS("data.inputs=3", "data.dimension=5", "training.eta0=0.2"),
+                       cases[i], 12, 4);
 }
 
 /* regime1 with one expert, constant gate, activated output and depth - 1 matrices is dense. */
@@ -107,7 +73,7 @@ TEST(one_expert_is_dense) {
     FREED(two_records_free) struct record record[2];
     const struct series *f[2];
     for (int i = 0; i < 2; i++) {
-        run_of(&run[i], texts[i], NULL);
+        support_run(&run[i], texts[i], NULL);
         ASK(run_ensemble(&run[i], 0, 2, &record[i], err));
         f[i] = record_find(&record[i], "f");
     }
@@ -119,10 +85,10 @@ TEST(one_expert_is_dense) {
  * In a linear network that holds without sampling error, to the truncation of the bases. */
 TEST(softmax_without_bias_stays_uniform) {
     RUN_AND_NET;
-    run_of(&run,
-           "[network]\nmodel=regime1\nactivation=linear\ngate=softmax\nexperts=3\nq0=1\n"
-           "[training]\neta0=0.4\n[solver]\nsites=400\ntolerance=1e-6\n",
-           NULL);
+    support_run(&run,
+                "[network]\nmodel=regime1\nactivation=linear\ngate=softmax\nexperts=3\nq0=1\n"
+                "[training]\neta0=0.4\n[solver]\nsites=400\ntolerance=1e-6\n",
+                NULL);
     support_net(&net, &run, 0, 0);
     for (int t = 0; t < 12; t++) {
         support_evaluate(&net, &run);
@@ -165,10 +131,10 @@ TEST(no_number_is_hidden) {
     for (int k = 0; k < 2; k++) {
         RUN_AND_NET;
         struct err err;
-        run_of(&run,
-               "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nbias=trained\n"
-               "biases=0.7 0.1 -0.5\nq0=1\n[reference]\nwidths=32\n",
-               (const char *const[]){rho[k], NULL});
+        support_run(&run,
+                    "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nbias=trained\n"
+                    "biases=0.7 0.1 -0.5\nq0=1\n[reference]\nwidths=32\n",
+                    (const char *const[]){rho[k], NULL});
         support_net(&net, &run, 32, 0);
         support_numbers(&net, "b")[1] = NAN;
         int code = net_evaluate(&net, run.config.training.loss, run.data.y, &err);
@@ -183,11 +149,11 @@ TEST(selected_far_below_the_largest) {
     static const char *const over[] = {"network.softmax_over=selected", "network.softmax_over=all"};
     for (int k = 0; k < 2; k++) {
         RUN_AND_NET;
-        run_of(&run,
-               "[network]\nmodel=regime1\ngate=softmax\nexperts=4\nrho=0.25\nbeta=1e4\nq0=0\n"
-               "bias=fixed\nbiases=0.3 0.1 -0.1 -0.3\neta_bias=0.5\nrouter_rate=0\n"
-               "[reference]\nwidths=32\n",
-               (const char *const[]){over[k], NULL});
+        support_run(&run,
+                    "[network]\nmodel=regime1\ngate=softmax\nexperts=4\nrho=0.25\nbeta=1e4\nq0=0\n"
+                    "bias=fixed\nbiases=0.3 0.1 -0.1 -0.3\neta_bias=0.5\nrouter_rate=0\n"
+                    "[reference]\nwidths=32\n",
+                    (const char *const[]){over[k], NULL});
         support_net(&net, &run, 32, 0);
         for (int t = 0; t < 3; t++) {
             support_evaluate(&net, &run);
@@ -206,10 +172,10 @@ TEST(selected_far_below_the_largest) {
 TEST(experts_may_be_permuted) {
     FREED(run_free) struct run run;
     FREED(net_free) struct net a, b;
-    run_of(&run,
-           "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nexpert_layers=2\nbias=trained\n"
-           "biases=0.7 0.1 -0.5\nq0=1\nrho=1\n[reference]\nwidths=32\n",
-           NULL);
+    support_run(&run,
+                "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nexpert_layers=2\nbias=trained\n"
+                "biases=0.7 0.1 -0.5\nq0=1\nrho=1\n[reference]\nwidths=32\n",
+                NULL);
     support_net(&a, &run, 32, 0);
     support_net(&b, &run, 32, 0);
     swap_experts(&b, 3, 2);
@@ -233,7 +199,7 @@ TEST(idle_router_is_a_constant_gate) {
         snprintf(text, sizeof text,
                  "[network]\nmodel=regime1\nexperts=1\ngate=%s\n[reference]\nwidths=32\n",
                  gates[i]);
-        run_of(&run[i], text, NULL);
+        support_run(&run[i], text, NULL);
         support_net(&net[i], &run[i], 32, 0);
     }
     for (int t = 0; t < 6; t++)
@@ -254,7 +220,7 @@ static double first_move(const char *parameterization, int N) {
              "[network]\nmodel=regime1\nparameterization=%s\ngate=softmax\nexperts=4\nbias=fixed\n"
              "[training]\neta0=0.1\n[solver]\nreplicates=0\n[reference]\nwidths=%d\n",
              parameterization, N);
-    run_of(&run, text, NULL);
+    support_run(&run, text, NULL);
     for (int seed = 0; seed < 24; seed++) {
         FREED(net_free) struct net net;
         double before[64], most = 0;
@@ -289,11 +255,11 @@ TEST(top_k_without_bias_agrees_in_distribution) {
     FREED(run_free) struct run run;
     struct record record[4];
     double *mean[4], *se[4];
-    run_of(&run,
-           "[network]\nmodel=regime1\nparameterization=mup\ngate=softmax\nexperts=4\nrho=0.5\n"
-           "[training]\nsteps=10\neta0=0.3\ngamma0=1.5\n[solver]\nsites=512\n"
-           "[reference]\nwidths=64 128 256\n[output]\nkernels=none\n",
-           NULL);
+    support_run(&run,
+                "[network]\nmodel=regime1\nparameterization=mup\ngate=softmax\nexperts=4\nrho=0.5\n"
+                "[training]\nsteps=10\neta0=0.3\ngamma0=1.5\n[solver]\nsites=512\n"
+                "[reference]\nwidths=64 128 256\n[output]\nkernels=none\n",
+                NULL);
     for (int i = 0; i < 4; i++) {
         ASK(run_ensemble(&run, i ? widths[i - 1] : 0, RUNS, &record[i], err));
         ASK(base_alloc(&mean[i], 2 * T, sizeof *mean[i], err));

@@ -5,28 +5,11 @@
 
 #include <omp.h>
 
-static const char *const base[] = {"network.model=regime3", "network.kappa=0.5",
-                                   "network.iota=0.25",     "training.eta0=0.2",
-                                   "data.inputs=3",         "data.dimension=5"};
-enum { BASE = sizeof base / sizeof *base };
+static const char *const base[] = {"network.kappa=0.5", "network.iota=0.25", "training.eta0=0.2",
+                                   "data.inputs=3",     "data.dimension=5",  NULL};
 
-static void start(struct run *run, const char *const *more, int count) {
-    const char *overrides[32] = {0};
-    memcpy(overrides, base, sizeof base);
-    memcpy(overrides + BASE, more, (size_t)count * sizeof *more);
-    support_run(run, "data/regime3.ini", overrides);
-}
-
-/* All sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14 and the four
- * steps amplify it by no more than the loss falls, 10: 1e-12. */
-static void compare(const char *const *more, int count, int N) {
-    FREED(couple_close) struct couple p;
-    char what[256] = "";
-    for (int i = 0; i < count && more[i]; i++)
-        snprintf(what + strlen(what), sizeof what - strlen(what), "%s ", more[i]);
-    start(&p.run, more, count);
-    couple_open(&p, N, 3, "%s", what);
-    couple_train(&p, 4, 1e-12);
+static void compare(const char *const *more, int N) {
+    couple_compare("data/regime3.ini", base, more, N, 4);
 }
 
 static const char *const gates[][2] = {
@@ -59,7 +42,7 @@ TEST(equals_oracle) {
                         more[n++] = gates[gate][1];
                     if (gate < 3)
                         more[n++] = top ? "network.rho=0.5" : "network.beta=0.6";
-                    compare(more, n, 8);
+                    compare(more, 8);
                 }
 }
 
@@ -75,17 +58,17 @@ TEST(equals_oracle_in_cases) {
         {"network.rho=0.5", "network.parameterization=mup", "reference.centre=yes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        compare(cases[i], 5, 8);
+        compare(cases[i], 8);
 }
 
 /* More inputs than dimensions; a single input, expert and unit. */
 TEST(equals_oracle_odd_shapes) {
-    const char *const wide[] = {"network.kappa=1.5", "network.iota=0.75", "data.inputs=7",
-                                "data.dimension=3", "training.gamma0=0.3"};
+    const char *const wide[] = {"network.kappa=1.5", "network.iota=0.75",   "data.inputs=7",
+                                "data.dimension=3",  "training.gamma0=0.3", NULL};
     const char *const single[] = {"network.kappa=0.25", "network.iota=0.25", "data.inputs=1",
-                                  "data.dimension=1", "training.eta0=0.4"};
-    compare(wide, 5, 12);
-    compare(single, 5, 4);
+                                  "data.dimension=1",   "training.eta0=0.4", NULL};
+    compare(wide, 12);
+    compare(single, 4);
 }
 
 /* Records of the limit (two replicates) and of networks of width 16 of a small run. */
@@ -95,15 +78,16 @@ struct outcome {
 };
 
 static void solve(struct outcome *o, const char *const *kind, const char *const *more) {
-    const char *overrides[20] = {"training.steps=6",      "training.eta0=0.5",
-                                 "solver.sites=300",      "solver.expert_sites=20",
-                                 "solver.unit_sites=270", "solver.replicates=2"};
-    int n = 6;
+    const char *overrides[24] = {
+        "network.kappa=0.5",     "network.iota=0.25",  "data.inputs=3",    "data.dimension=5",
+        "training.steps=6",      "training.eta0=0.5",  "solver.sites=300", "solver.expert_sites=20",
+        "solver.unit_sites=270", "solver.replicates=2"};
+    int n = 10;
     while (*kind)
         overrides[n++] = *kind++;
     while (*more)
         overrides[n++] = *more++;
-    start(&o->run, overrides, n);
+    support_run(&o->run, "data/regime3.ini", overrides);
     ASK(run_ensemble(&o->run, 0, o->run.config.solver.replicates, &o->records[0], err));
     ASK(run_ensemble(&o->run, 16, 1, &o->records[1], err));
 }
@@ -182,32 +166,5 @@ TEST(mup_starts_without_gradients_below) {
             support_entry(&o.records[0], "G1_diag", P, &G[i], &se[i]);
         }
         CHECK_ABS(G[0], G[1], 4 * hypot(se[0], se[1]), "%s: G1(1) of 64 and 512 units", gate[k]);
-    }
-}
-
-/* A width 16 that fits, and what does not, blamed on the right key. */
-TEST(settings_are_checked) {
-    static const struct {
-        double kappa, iota, rho;
-        int parameterization;
-        const char *key;
-    } cases[] = {
-        {0.5, 0.25, 0.25, PARAMETERIZATION_MSSP, NULL},
-        {0.3, 0.25, 1, PARAMETERIZATION_MUP, "kappa"},
-        {0.5, 0.3, 1, PARAMETERIZATION_MUP, "iota"},
-        {0.5, 0.01, 1, PARAMETERIZATION_MSSP, "iota"},
-        {0.5, 0.25, 0.3, PARAMETERIZATION_MSSP, "rho"},
-        {0.5, 0.25, 1, PARAMETERIZATION_SP, NULL},
-        {0.5, 0.25, 1, PARAMETERIZATION_SIMP, "parameterization"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct network network = {.routing.kappa = cases[i].kappa, .experts.iota = cases[i].iota};
-        const char *key = NULL;
-        network.routing.rho = cases[i].rho;
-        network.parameterization = cases[i].parameterization;
-        const char *reason = support_model("regime3")->check(&network, 16, 0, &key);
-        assert_int_equal(!reason, !cases[i].key);
-        if (reason)
-            assert_string_equal(key, cases[i].key);
     }
 }

@@ -2,16 +2,12 @@
  * derivatives, networks say (test_response_derivative.c), and the fixed point (test_fixed_point.c).
  */
 #define _XOPEN_SOURCE 700
+#include "tests/support/files.h"
 #include "tests/support/script.h"
-#include "tests/support/support.h"
 #include "kernels/base/text.h"
 #include "models/engine/node.h"
 #include "solver/measure/instrument.h"
 #include "solver/measure/observe.h"
-
-#include <hdf5.h>
-#include <hdf5_hl.h>
-#include <unistd.h>
 
 /* One replicate of the limit, measured. */
 struct march {
@@ -55,38 +51,11 @@ static const struct series *response_series(const struct march *m, int map, bool
 }
 
 /* A program whose maps have rows of tokens and, behind the mean over them, rows of inputs. */
-static char folder[] = "/tmp/test_response_XXXXXX", pooled[64], output[64];
-
-static void write_text(const char *name, const char *text) {
-    FILE *file = fopen(name, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
-static int write_pooled(void **state) {
-    (void)state;
-    char program[64];
-    assert_non_null(mkdtemp(folder));
-    snprintf(output, sizeof output, "%s/out.h5", folder);
-    snprintf(pooled, sizeof pooled, "%s/pooled.ini", folder);
-    snprintf(program, sizeof program, "%s/pooled.lua", folder);
-    write_text(pooled, "[network]\nmodel = program\nprogram = pooled.lua\n[data]\ninputs = 2\n"
-                       "tokens = 3\ndimension = 4\n[training]\nsteps = 17\n[solver]\n"
-                       "sites = 256\nreplicates = 2\n[reference]\nwidths = 16\nseeds = 2\n");
-    write_text(program, "local a = population('a')\nlocal b = population('b')\n"
-                        "local c = population('c')\n"
-                        "local x = tanh(map(tanh(read_in(a, 'W0')), b, 'V'))\n"
-                        "read_out(tanh(map(pool(x), c, 'W')), 'w')\n");
-    return 0;
-}
-
-static int remove_pooled(void **state) {
-    (void)state;
-    char program[64];
-    snprintf(program, sizeof program, "%s/pooled.lua", folder);
-    return unlink(pooled) + unlink(program) + rmdir(folder);
-}
+static const char pooled[] = "[network]\nmodel = program\nprogram = pooled.lua\nprogram_text = "
+                             "local a, b, c = population('a'), population('b'), population('c') "
+                             "local x = tanh(map(tanh(read_in(a, 'W0')), b, 'V')) "
+                             "read_out(tanh(map(pool(x), c, 'W')), 'w')\n"
+                             "[data]\ninputs = 2\ntokens = 3\ndimension = 4\n";
 
 /* A linear network of two layers and one input. Then y = w and everything on a site is linear:
  *
@@ -164,17 +133,6 @@ TEST(seeds_of_a_linear_network_agree) {
     march_free(&m[1]);
 }
 
-/* The mean of f(h), h normal: the trapezoidal rule, exact to round-off here. */
-static double normal_mean(double variance, double (*f)(double)) {
-    const double step = 1e-2;
-    double sum = 0;
-    for (int i = -1000; i <= 1000; i++) {
-        double h = i * step;
-        sum += f(sqrt(variance) * h) * exp(-h * h / 2) * step / sqrt(2 * acos(-1));
-    }
-    return sum;
-}
-
 static double slope2(double h) {
     double slope = 1 - tanh(h) * tanh(h);
     return slope * slope;
@@ -202,7 +160,7 @@ TEST(the_first_order_of_regime_2) {
         for (int k = 0; k < K; k++)
             Phi0 += run.inputs.A[mu * K + k] * run.inputs.A[mu * K + k];
         double want = run.config.training.eta0 * run.config.training.gamma0 / P * run.data.y[mu] *
-                      Phi0 * normal_mean(Phi0, slope2);
+                      Phi0 * support_normal_mean(Phi0, slope2);
         support_entry(&record, "A_Q", (size_t)(((P + mu) * 2) * P + mu), &mean, &se);
         CHECK_ABS(mean, want, 4 * se, "A_Q[1][%d][0][%d]", mu, mu);
         assert_true(fabs(want) > 10 * se);
@@ -251,13 +209,11 @@ TEST(nothing_else_changes) {
 
 static void check_set(hid_t file, const char *name, const char *dims, bool chunked) {
     static const H5Z_filter_t filters[] = {H5Z_FILTER_SHUFFLE, H5Z_FILTER_DEFLATE};
-    char *text = NULL, axis[32];
+    char axis[32];
     int count = 0;
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT), plist = H5Dget_create_plist(set);
-    hid_t attribute = H5Aopen(set, "dims", H5P_DEFAULT), type = H5Aget_type(attribute);
-    assert_true(set >= 0 && H5Aread(attribute, type, &text) >= 0);
-    assert_string_equal(text, dims);
-    for (const char *at = text; sscanf(at, "%31s", axis) == 1; count++) {
+    assert_text(file, name, "dims", dims);
+    for (const char *at = dims; sscanf(at, "%31s", axis) == 1; count++) {
         char path[64];
         snprintf(path, sizeof path, "limit/%s", axis);
         hid_t scale = H5Dopen2(file, path, H5P_DEFAULT);
@@ -273,9 +229,6 @@ static void check_set(hid_t file, const char *name, const char *dims, bool chunk
         assert_int_equal(H5Pget_filter2(plist, i, &flags, &no_values, NULL, 0, NULL, &config),
                          filters[i]);
     }
-    H5free_memory(text);
-    H5Tclose(type);
-    H5Aclose(attribute);
     H5Pclose(plist);
     H5Dclose(set);
 }
@@ -301,7 +254,8 @@ struct set {
     bool forward, chunked; /* beyond 4096 values */
 };
 
-static void check_file(const char *ini, const char *more, const struct set *sets, size_t count) {
+static void check_file(const char *output, const char *ini, const char *more,
+                       const struct set *sets, size_t count) {
     const char *const overrides[] = {"output.responses=yes",
                                      "training.steps=17",
                                      "solver.sites=256",
@@ -317,8 +271,7 @@ static void check_file(const char *ini, const char *more, const struct set *sets
     ASK(run_open(&run, output, false, err));
     ASK(run_march(&run, err));
     ASK(run_finish(&run, false, err));
-    hid_t file = H5Fopen(output, H5F_ACC_RDONLY, H5P_DEFAULT);
-    assert_true(file >= 0);
+    hid_t file = open_file(output);
     for (size_t k = 0; k < count; k++) {
         char name[64];
         snprintf(name, sizeof name, "%s_se", sets[k].name);
@@ -337,7 +290,8 @@ static void check_file(const char *ini, const char *more, const struct set *sets
     unlink(output);
 }
 
-TEST(what_the_file_shows) {
+FOLDER_TEST(what_the_file_shows) {
+    char path[PATH_MAX];
     static const struct set sets[] = {{"limit/A_Q", "t mu s nu", 4, 4, true, true},
                                       {"limit/B_Q", "t mu s nu", 4, 4, false, true},
                                       {"limit/A_W_in", "t mu s nu", 4, 4, true, true},
@@ -348,8 +302,10 @@ TEST(what_the_file_shows) {
                                            {"limit/B_V", "t row s column", 6, 6, false, true},
                                            {"limit/A_W", "t mu s nu", 2, 2, true, false},
                                            {"limit/B_W", "t mu s nu", 2, 2, false, false}};
-    check_file("data/regime2.ini", "solver.expert_sites=256", sets, sizeof sets / sizeof *sets);
-    check_file(pooled, NULL, of_tokens, sizeof of_tokens / sizeof *of_tokens);
+    in_folder(path, state, "out.h5");
+    check_file(path, "data/regime2.ini", "solver.expert_sites=256", sets,
+               sizeof sets / sizeof *sets);
+    check_file(path, pooled, NULL, of_tokens, sizeof of_tokens / sizeof *of_tokens);
 }
 
 /* Nothing goes backward through a matrix that reads rows which do not learn; the note tells it. */
@@ -357,18 +313,15 @@ TEST(of_rows_that_do_not_learn) {
     static const char *const rows[] = {"stop(x)", "top(x, p.sites // 2)"};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         FREED(run_free) struct run run;
-        struct err why;
         FREED(record_free) struct record record = {0};
         char text[256], note[TEXT_NOTE] = "";
         snprintf(text, sizeof text,
                  "key('depth')\nlocal p = population('p')\nlocal x = tanh(read_in(p, 'W1'))\n"
                  "read_out(map(tanh(map(x, p, 'W2')), p, 'W3') + map(%s, p, 'W4'), 'w')",
                  rows[k]);
-        if (support_script(&run, text,
+        support_script_run(&run, text,
                            ARGS("output.responses=yes", "solver.sites=64", "solver.replicates=1",
-                                "training.steps=3"),
-                           &why))
-            fail_msg("%s", why.text);
+                                "training.steps=3"));
         support_ensemble(&run, 0, &record);
         assert_true(record_find(&record, "A_W3") && record_find(&record, "B_W2"));
         assert_true(!record_find(&record, "A_W4") && !record_find(&record, "B_W4"));
@@ -416,8 +369,6 @@ TEST(shifts_suit_the_program) {
         CHECK_ABS(shift, cases[k].shift, 1e-16, "case %zu", k);
     }
 }
-
-AROUND_TESTS(write_pooled, remove_pooled)
 
 int main(void) {
     backend_start(1); /* small arrays */

@@ -62,13 +62,6 @@ static int clean(void **state) {
     return system("rm -rf out.* whole.* case.ini");
 }
 
-static void must(const char *const *arg, const char *what) {
-    FREED(cli_free) struct cli_result result;
-    cli_run(&result, arg);
-    if (result.code)
-        fail_msg("%s: %s", what, result.err);
-}
-
 static double seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -121,7 +114,7 @@ static void cut_and_go_on(const char *program, const char *steps, int number, do
                    number, time, what);
     }
     if (more)
-        must(ARGS("--quiet", "--continue", "out.h5", change[0]), what);
+        cli_must(ARGS("--quiet", "--continue", "out.h5", change[0]));
 }
 
 /* Also: a run in two pieces, the first of which was done. */
@@ -134,12 +127,11 @@ TEST_AFTER(clean, pieces) {
                  1 + (int)((kinds[i].steps - 1) * random_share()));
         cli_print("case.ini", kinds[i].ini);
         double start = seconds();
-        must(ARGS("--quiet", "-o", "whole.h5", "case.ini", whole), kinds[i].what);
+        cli_must(ARGS("--quiet", "-o", "whole.h5", "case.ini", whole));
         double time = seconds() - start;
         if (!strstr(kinds[i].ini, "schedule")) {
-            must(ARGS("--quiet", "-o", "out.h5", "case.ini", part, "--output.checkpoint=99"),
-                 kinds[i].what);
-            must(ARGS("--quiet", "--continue", "out.h5", whole), kinds[i].what);
+            cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini", part, "--output.checkpoint=99"));
+            cli_must(ARGS("--quiet", "--continue", "out.h5", whole));
             cli_same_files("whole.h5", "out.h5", kinds[i].what, 4);
         }
         for (int k = 0; k < cuts; k++) {
@@ -159,14 +151,12 @@ TEST_AFTER(clean, pieces) {
 TEST_AFTER(clean, replicates_join) {
     cli_print("case.ini", DATA("regime2") "[data]\ntest_inputs = 3\n[output]\ntest_every = 2\n"
                                           "[solver]\nsites = 96\n" EXPERTS);
-    must(ARGS("--quiet", "-o", "whole.h5", "case.ini", "--training.steps=9",
-              "--solver.replicates=3"),
-         "replicates");
-    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--training.steps=5", "--solver.replicates=1",
-              "--output.checkpoint=99"),
-         "replicates");
-    must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=9", "--solver.replicates=3"),
-         "replicates");
+    cli_must(ARGS("--quiet", "-o", "whole.h5", "case.ini", "--training.steps=9",
+                  "--solver.replicates=3"));
+    cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--training.steps=5",
+                  "--solver.replicates=1", "--output.checkpoint=99"));
+    cli_must(
+        ARGS("--quiet", "--continue", "out.h5", "--training.steps=9", "--solver.replicates=3"));
     cli_same_files("whole.h5", "out.h5", "replicates", 4);
 }
 
@@ -180,12 +170,11 @@ TEST_AFTER(clean, comparisons) {
     cli_program("dmft-compare");
     cli_print("case.ini", both);
     double start = seconds();
-    must(ARGS("--quiet", "-o", "whole.h5", "case.ini"), "dmft-compare");
+    cli_must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
     double time = seconds() - start;
-    must(
-        ARGS("--quiet", "-o", "out.h5", "case.ini", "--training.steps=7", "--output.checkpoint=99"),
-        "dmft-compare");
-    must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=30"), "dmft-compare");
+    cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--training.steps=7",
+                  "--output.checkpoint=99"));
+    cli_must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=30"));
     cli_same_files("whole.h5", "out.h5", "dmft-compare", 4);
     for (int k = 0; k < cuts; k++) {
         assert_int_equal(system("rm -rf out.*"), 0);
@@ -202,7 +191,7 @@ static const char grid[] =
 TEST_AFTER(clean, sweeps) {
     cli_program("dmft-sweep");
     cli_print("case.ini", grid);
-    must(ARGS("--quiet", "-o", "whole.h5", "case.ini"), "dmft-sweep");
+    cli_must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
     for (int k = 0; k < cuts; k++) {
         FREED(cli_free) struct cli_result result;
         assert_int_equal(system("rm -rf out.*"), 0);
@@ -213,7 +202,7 @@ TEST_AFTER(clean, sweeps) {
             cli_pause(0.001);
         kill(pid, SIGKILL);
         cli_wait(pid, &result);
-        must(again, "dmft-sweep");
+        cli_must(again);
         cli_same_files("whole.h5", "out.h5", "dmft-sweep", 4);
     }
 }
@@ -227,7 +216,7 @@ static void prepare(void) {
     cli_print("case.ini", CLI_DATA("data.h5") "[training]\nsteps = 4\n[solver]\nsites = 64\n"
                                               "expert_sites = 64\nreplicates = 1\n[rates]\nQ = 2\n"
                                               "[output]\ncheckpoint = 99\n");
-    must(ARGS("--quiet", "-o", "out.h5", "case.ini"), "refusals");
+    cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini"));
 }
 
 TEST_AFTER(clean, other_settings_are_refused) {
@@ -253,28 +242,14 @@ TEST_AFTER(clean, other_settings_are_refused) {
     assert_int_equal(remove("out.h5"), 0); /* its states are still there */
     cli_refused(2, ARGS("--quiet", "-o", "out.h5", "small.ini", "--output.checkpoint=1"),
                 ARGS("out.h5.state", "--continue out.h5", "--force"));
-    must(GO_ON("--training.eta0=0.30", "--training.steps=4"), "the same number, written otherwise");
+    cli_must(GO_ON("--training.eta0=0.30", "--training.steps=4"));
     cli_make_data("data.h5", 2, 3, 4, 3, 2, 1);
     cli_refused(2, GO_ON("--training.steps=5"), ARGS(name, "other inputs or targets"));
-    must(ARGS("--quiet", "--force", "-o", "out.h5", "small.ini", "--output.checkpoint=1"),
-         "--force");
-    must(ARGS("--quiet", "--force", "-o", "out.h5", "small.ini", "--output.checkpoint=1",
-              "--training.schedule=linear"),
-         "--force");
+    cli_must(ARGS("--quiet", "--force", "-o", "out.h5", "small.ini", "--output.checkpoint=1"));
+    cli_must(ARGS("--quiet", "--force", "-o", "out.h5", "small.ini", "--output.checkpoint=1",
+                  "--training.schedule=linear"));
     cli_refused(2, GO_ON("--training.steps=9"),
                 ARGS("schedule = linear", "the beginning of one of 9", "schedule_steps"));
-}
-
-/* The file with its bytes from `at` on replaced; sum: with the sum that goes with them. */
-static void change_state(const char *name, size_t at, const char *bytes, bool sum) {
-    size_t size;
-    FREED(base_free) char *text = cli_read(name, &size);
-    assert_true(at + strlen(bytes) <= size);
-    memcpy(text + at, bytes, strlen(bytes));
-    uint64_t now = archive_sum(BASE_HASH, text, size - sizeof now);
-    if (sum)
-        memcpy(text + size - sizeof now, &now, sizeof now);
-    cli_write(name, text, size);
 }
 
 TEST_AFTER(clean, damaged_states_are_refused) {
@@ -285,16 +260,16 @@ TEST_AFTER(clean, damaged_states_are_refused) {
     FREED(base_free) char *good = cli_read(name, &size);
     for (int k = 0; k < 8; k++) {
         cli_write(name, good, size);
-        change_state(name, (size_t)((double)(size - 4) * random_share()), "###", false);
+        cli_change_state(name, (size_t)((double)(size - 4) * random_share()), "###", 3, false);
         cli_refused(2, go_on, ARGS(name, "is damaged"));
         cli_write(name, good, (size_t)((double)size * random_share()));
         cli_refused(2, go_on, ARGS(name, "is damaged"));
     }
     cli_write(name, good, size);
-    change_state(name, 16 + 8, "9", true); /* the first byte of the version */
+    cli_change_state(name, 16 + 8, "9", 1, true); /* the first byte of the version */
     cli_refused(2, go_on, ARGS(name, "by version 9", "--force"));
     cli_write(name, good, size);
-    change_state(name, 0, "else", true);
+    cli_change_state(name, 0, "else", 4, true);
     cli_refused(2, go_on, ARGS(name, "no state of this program"));
     cli_write(name, good, size);
     cli_write("out.h5.state/limit_0001.state", good, size);
@@ -310,7 +285,7 @@ TEST_AFTER(clean, damaged_states_are_refused) {
 static void wrong_words(const char *name, const char *const *go_on, double share, int64_t most) {
     size_t size;
     int refused = 0, runs = 0;
-    FREED(base_free) char *good = cli_read(name, &size), *now = cli_read(name, &size);
+    FREED(base_free) char *good = cli_read(name, &size);
     size_t step = cuts > 1 ? 1 : 11; /* bytes; words begin at every place */
     for (size_t at = 16 + (size_t)((1 - share) * (double)size); at + 16 <= size; at += step) {
         int64_t word;
@@ -321,10 +296,8 @@ static void wrong_words(const char *name, const char *const *go_on, double share
         const int64_t wrong[] = {2 * word, -1, 0, 3, 1ll << 31, 1ll << 62};
         int64_t put = wrong[share < 1 ? 0 : (size_t)runs % COUNT(wrong)];
         runs++;
-        memcpy(now, good, size);
-        memcpy(now + at, &put, sizeof put);
-        cli_write(name, now, size);
-        change_state(name, 0, "", true);
+        cli_write(name, good, size);
+        cli_change_state(name, at, &put, sizeof put, true);
         cli_run(&result, go_on);
         if (result.code < 0)
             fail_msg("%s, byte %zu: %lld: ended by signal %d: %s", name, at, (long long)put,
@@ -347,16 +320,15 @@ TEST_AFTER(clean, states_with_a_right_sum_may_be_wrong) {
     for (int k = 0; k < 2; k++) {
         const char *at = memmem(good, size, cut[k], strlen(cut[k]));
         cli_write(name, good, size);
-        change_state(name, (size_t)(at - good) + (k ? 6u : 0u), with[k], true);
+        cli_change_state(name, (size_t)(at - good) + (k ? 6u : 0u), with[k], 1, true);
         cli_refused(2, go_on, ARGS(name, "its keys and values cannot be read"));
     }
     cli_write(name, good, size);
     wrong_words(name, go_on, 1, 1000);
     /* what the coordinate check keeps of every matrix and of the experts */
-    must(ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", "--reference.widths=8",
-              "--reference.seeds=1", "--reference.coordinate_check=yes", "--solver.replicates=0",
-              "--output.kernels=none"),
-         "coordinate check");
+    cli_must(ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", "--reference.widths=8",
+                  "--reference.seeds=1", "--reference.coordinate_check=yes",
+                  "--solver.replicates=0", "--output.kernels=none"));
     wrong_words("out.h5.state/N0008_0000.state", go_on, 0.5, 16);
 }
 
@@ -364,14 +336,13 @@ TEST_AFTER(clean, states_with_a_right_sum_may_be_wrong) {
 TEST_AFTER(clean, states_of_networks_are_refused) {
     static const char *const name[] = {"out.h5.state/N0008_0001.state",
                                        "out.h5.state/N0016_0001.state"};
-    must(ARGS("--quiet", "-o", "out.h5", "small.ini", "--reference.widths=8 16",
-              "--reference.seeds=2", "--output.checkpoint=99"),
-         "networks");
+    cli_must(ARGS("--quiet", "-o", "out.h5", "small.ini", "--reference.widths=8 16",
+                  "--reference.seeds=2", "--output.checkpoint=99"));
     for (size_t i = 0; i < COUNT(name); i++) {
-        change_state(name[i], 16 + 8, "9", true);
+        cli_change_state(name[i], 16 + 8, "9", 1, true);
         cli_refused(2, GO_ON("--training.steps=5"), ARGS(name[i], "by version 9"));
         assert_false(cli_exists("out.h5.partial"));
-        change_state(name[i], 16 + 8, "0", true);
+        cli_change_state(name[i], 16 + 8, "0", 1, true);
     }
 }
 
@@ -387,7 +358,7 @@ TEST_AFTER(clean, results_of_other_programs_are_refused) {
         clean(NULL);
         cli_print("case.ini", one);
         cli_program(program[k]);
-        must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99"), program[k]);
+        cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99"));
         char *before = cli_read("out.h5", &size);
         snprintf(remedy, sizeof remedy, "%s --continue out.h5", program[k]);
         cli_program(program[1 - k]);
@@ -400,11 +371,11 @@ TEST_AFTER(clean, results_of_other_programs_are_refused) {
         assert_int_equal(rename("out.h5", "out.h5.partial"), 0); /* as a run that was cut has it */
         cli_refused(2, go_on, ARGS("is of", remedy));
         cli_program(program[k]);
-        must(go_on, program[k]);
+        cli_must(go_on);
     }
     cli_print("case.ini", grid);
     cli_program("dmft-sweep");
-    must(ARGS("--quiet", "-o", "table.h5", "case.ini", "--training.steps=2"), "dmft-sweep");
+    cli_must(ARGS("--quiet", "-o", "table.h5", "case.ini", "--training.steps=2"));
     cli_program("dmft-solve");
     cli_refused(2, ARGS("--continue", "table.h5"), ARGS("is of dmft-sweep", "began the sweep"));
 }

@@ -45,45 +45,14 @@ TEST(options_are_those_of_the_page) {
     }
 }
 
-/* Biases of each kind of token: a list too many, a list that is too long, and numbers of pooled
- * tokens, which are of no kind. */
-TEST(biases_of_tokens_fit) {
-    static const char *const lists[][2] = {
-        {"{{1}, {2}, {3}, {4}, {5}}", "a bias needs a list of 4 lists, one for each kind of token"},
-        {"{{1}, {2, 3}, {3}, {4}}", "a bias needs a list of 1 numbers for each kind of token"},
-        {"{{1}, {2}, {3}, {4}}", "a bias of each kind of token takes one row for each token"},
-    };
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
-        FREED(run_free) struct run run = {0};
-        struct err why = {0};
-        FILE *out = fopen("test_script_strict.ini", "w");
-        assert_non_null(out);
-        fprintf(out,
-                "[network]\nprogram = t.lua\nprogram_text = local a = population('a') local h = "
-                "read_in(a, 'W1') bias(look(%s, 1, 'Q'), %s, 'b') read_out(h, 'w')\n"
-                "[data]\nsource = markov\ntokens = 4\nvocabulary = 4\ninputs = 2\n"
-                "[training]\nsteps = 2\neta0 = 1\n",
-                k == 2 ? "pool(h)" : "h", lists[k][0]);
-        assert_int_equal(fclose(out), 0);
-        int code = run_configure(&run, "test_script_strict.ini", 0, NULL, &why);
-        remove("test_script_strict.ini");
-        if (code != CODE_INPUT || !strstr(why.text, lists[k][1]))
-            fail_msg("%s gives %d: %s", lists[k][0], code, why.text);
-    }
-}
-
 /* As many sites do not make two populations one, nor one the groups of the other. */
 TEST(populations_are_told_apart) {
     /* One unit for each site is as many sites, and does go with them. */
     FREED(run_free) struct run run;
-    struct err why;
-    int code =
-        support_script(&run,
+    support_script_run(&run,
                        "key('depth')\n" HEAD "local u = population('u', {of = a, group = 1})\n"
                        "h = map(h * tanh(map(h, u, 'V')), a, 'U')\n" END,
-                       none, &why);
-    if (code)
-        fail_msg("%s", why.text);
+                       none);
 }
 
 /* [output] router = yes measures the loads of gates whose logits nobody knows. */
@@ -133,10 +102,8 @@ TEST(gates_that_condense) {
 TEST(norm_of_zero) {
     RUN_AND_NET;
     struct err why = {0};
-    if (support_script(&run,
-                       "key('depth')\n" HEAD "h = norm(map(h, a, {name = 'V', a0 = 0}))\n" END,
-                       none, &why))
-        fail_msg("%s", why.text);
+    support_script_run(
+        &run, "key('depth')\n" HEAD "h = norm(map(h, a, {name = 'V', a0 = 0}))\n" END, none);
     support_net(&net, &run, 16, 0);
     assert_int_equal(net_evaluate(&net, run.config.training.loss, run.data.y, &why),
                      CODE_NUMERICAL);
@@ -149,11 +116,9 @@ TEST(fixed_matrices_decay_or_are_frozen) {
     static const char *const decay = "training.weight_decay=0.01";
     for (int frozen = 0; frozen < 2; frozen++) {
         RUN_AND_NET;
-        struct err why;
-        if (support_script(&run,
+        support_script_run(&run,
                            "key('depth')\n" HEAD "h = map(h, a, {name = 'V', fixed = true})\n" END,
-                           (const char *const[]){decay, frozen ? "rates.V=0" : NULL, NULL}, &why))
-            fail_msg("%s", why.text);
+                           (const char *const[]){decay, frozen ? "rates.V=0" : NULL, NULL});
         support_net(&net, &run, 16, 0);
         FREED(base_free) double *before = support_matrix(net.maps.item[0]);
         net_decay(&net, 0.5);
@@ -176,11 +141,9 @@ TEST(growth_that_is_taken_back) {
     double loss = 0;
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         RUN_AND_NET;
-        struct err why;
         char script[300];
         snprintf(script, sizeof script, "key('depth')\n%s", texts[k]);
-        if (support_script(&run, script, none, &why))
-            fail_msg("%s", why.text);
+        support_script_run(&run, script, none);
         support_begin(&net, &run, 0, 0);
         ASK(net_learn(&net, 0, 0.3, err));
         support_evaluate(&net, &run);
@@ -209,11 +172,9 @@ TEST(functions_of_the_same_rows) {
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         RUN_AND_NET;
-        struct err why;
         char text[200], script[300];
         snprintf(script, sizeof script, "key('depth')\n%s", cases[k][0]);
-        if (support_script(&run, script, none, &why))
-            fail_msg("%s", why.text);
+        support_script_run(&run, script, none);
         support_net(&net, &run, 16, 0);
         list_rows(&net, text, sizeof text);
         assert_string_equal(text, cases[k][1]);
@@ -249,11 +210,10 @@ TEST(signals_are_heard) {
     FREED(run_free) struct run run;
     struct net net;
     struct err told;
-    if (support_script(&run,
+    support_script_run(&run,
                        "local a = population('a')\nconstant(a, math.abs)\n"
                        "read_out(read_in(a, 'W1'), 'w')\nkey('depth')\n",
-                       (const char *const[]){NULL}, &told))
-        fail_msg("%s", told.text);
+                       (const char *const[]){NULL});
     struct net_setup setup = run_setup(&run, 16, 0);
     setup.declare_only = true;
     for (int k = 0; k < 2; k++) {
@@ -270,11 +230,9 @@ TEST(signals_are_heard) {
  * room for the loads of 512 experts nor for their biases. */
 TEST(selections_of_a_declared_net) {
     FREED(run_free) struct run run;
-    struct err told;
-    if (support_script(&run,
+    support_script_run(&run,
                        HEAD "local s = look(h, 512, 'Q')\n"
                             "local m = balance_select(s, 3, {eta_bias = 0.1})\n"
                             "read_out(sum(first_rows(m, 1) * s)[1] * h, 'w')\nkey('depth')\n",
-                       tokens, &told))
-        fail_msg("%s", told.text);
+                       tokens);
 }

@@ -23,15 +23,7 @@
 enum { COPIES = 10, T = 6, N = 32 };
 #define U 0x1p-24
 
-static uint64_t random_state = 1;
 static char on_backend[64]; /* the key that says which */
-
-static double uniform(void) {
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return (double)((random_state * 0x2545f4914f6cdd1dULL) >> 11) * 0x1p-52 - 1;
-}
 
 /* The arrays of a parameter, at most two. */
 static int arrays_of(const struct parameter *p, struct array *array[2]) {
@@ -269,18 +261,6 @@ TEST(memory_is_half) {
         }
         CHECK_ABS(bytes[1] / bytes[0], 0.5, 0.01, "%s", (*model)->name);
     }
-}
-
-TEST(what_it_is_not_for) {
-    char *overrides[] = {(char *)(uintptr_t) "reference.precision=single",
-                         (char *)(uintptr_t) "training.optimizer=muon",
-                         (char *)(uintptr_t) "training.muon=exact",
-                         (char *)(uintptr_t) "training.momentum=0"};
-    FREED(run_free) struct run run = {0};
-    struct err why = {0};
-    assert_int_equal(run_configure(&run, "data/dense.ini", 4, overrides, &why), CODE_INPUT);
-    if (!strstr(why.text, "single: with [training] muon = exact"))
-        fail_msg("%s", why.text);
 }
 
 int main(int argc, char **argv) {

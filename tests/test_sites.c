@@ -102,15 +102,6 @@ TEST(memory_ends_it) {
     assert_non_null(strstr(err.text, "sites = auto goes no further"));
 }
 
-/* A state of fewer sites would fit no run with more. */
-TEST(no_states) {
-    FREED(run_free) struct run run = {0};
-    struct err err;
-    char *override[] = {"solver.sites=auto", "output.checkpoint=1"};
-    assert_int_equal(run_configure(&run, "data/dense.ini", 2, override, &err), CODE_INPUT);
-    assert_non_null(strstr(err.text, "sites = auto"));
-}
-
 /* Kinds of sites that a network has grow together; those of others are not recorded, since no ini
  * may give them. */
 TEST(all_kinds_grow) {

@@ -23,7 +23,6 @@ static const char *const cases[][12] = {
     {ONE, MUP, "network.expert_layers=3", "network.expert_output=activated", "network.iota=1.5",
      "network.block_norm=both", "network.branch_power=0.5", "network.router_rate=3"},
 };
-enum { CASES = sizeof cases / sizeof *cases };
 static const char *const optimized[][12] = {
     {ADAM, "network.depth=3", "network.branch_power=0.5", "network.block_norm=before"},
     {ADAM, MUP, "network.stream=no", "training.adam_eps=inside"},
@@ -34,34 +33,25 @@ static const char *const optimized[][12] = {
     {"training.optimizer=momentum", THREE, "network.block_norm=both"},
     {"training.optimizer=momentum", ONE, "network.expert_layers=2", "network.iota=0.5"},
 };
-enum { OPTIMIZED = sizeof optimized / sizeof *optimized, N = 8 };
+static const char *const base[] = {"data.inputs=3",
+                                   "data.dimension=5",
+                                   "training.eta0=0.2",
+                                   "training.gamma0=1.5",
+                                   "reference.centre=no",
+                                   "solver.replicates=0",
+                                   NULL};
 
-static void configure(struct run *run, const char *const more[12]) {
-    const char *overrides[20] = {"data.inputs=3",       "data.dimension=5",
-                                 "training.eta0=0.2",   "training.gamma0=1.5",
-                                 "reference.centre=no", "solver.replicates=0"};
-    memcpy(overrides + 6, more, 12 * sizeof *more);
-    support_run(run, "data/stack.ini", overrides);
-}
-
-/* Sums of fewer than 200 terms of order one: round-off below 200 eps = 4e-14, amplified in four
- * steps by no more than 10, and once more by norms of small rows: 1e-12. */
 TEST(equals_oracle) {
-    for (int i = 0; i < CASES; i++) {
-        FREED(couple_close) struct couple p;
-        configure(&p.run, cases[i]);
-        couple_open(&p, N, 3, "case %d", i);
-        couple_train(&p, 4, 1e-12);
-    }
+    for (size_t i = 0; i < COUNT(cases); i++)
+        couple_compare("data/stack.ini", base, cases[i], 8, 4);
 }
 
 /* The same with momentum, Adam and AdamW. Adam divides by sqrt(v) + eps: a gradient's round-off is
  * divided by the eps of 0.1 of its order-one scale, five times in a row. */
 TEST(optimizers) {
-    for (int i = 0; i < OPTIMIZED; i++) {
+    for (size_t i = 0; i < COUNT(optimized); i++) {
         FREED(couple_close) struct couple p;
-        configure(&p.run, optimized[i]);
-        couple_open(&p, N, 3, "case %d", i);
+        couple_start(&p, "data/stack.ini", base, optimized[i], 8);
         support_evaluate(&p.net, &p.run);
         for (int t = 0; t < 5; t++)
             couple_advance(&p, t, 1e-12, 1e-11);

@@ -77,27 +77,6 @@ TEST(one_block_is_the_network) {
         }
 }
 
-/* --- settings without a limit ---------------------------------------------------------------- */
-
-TEST(refused) {
-    static const char *const cases[][4] = {
-        {"network.parameterization=mup", "network.block_norm=after", "network.stream=yes"},
-        {"network.parameterization=mup", "network.block_norm=before", "network.stream=no"},
-        {"network.mixture=regime3", "network.parameterization=mup", "network.block_norm=both"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[3][64], *override[3];
-        FREED(run_free) struct run run = {0};
-        struct err err = {0};
-        for (int k = 0; k < 3; k++) {
-            snprintf(text[k], sizeof text[k], "%s", cases[i][k]);
-            override[k] = text[k];
-        }
-        assert_true(run_configure(&run, "data/stack.ini", 3, override, &err) != CODE_OK);
-        assert_non_null(strstr(err.text, "which no norm can"));
-    }
-}
-
 /* --- the limit beside networks --------------------------------------------------------------- */
 
 struct score {

@@ -21,13 +21,6 @@ static int clean(void **state) {
     return system("rm -rf out.* whole.*");
 }
 
-static void must(const char *const *arg) {
-    FREED(cli_free) struct cli_result result;
-    cli_run(&result, arg);
-    if (result.code)
-        fail_msg("%s", result.err);
-}
-
 /* A run of ten minutes and more keeps the state of what is done; a shorter one nothing. */
 TEST_AFTER(clean, states_are_due) {
     static char *const override[] = {"output.checkpoint=0", "output.checkpoint=3",
@@ -60,7 +53,7 @@ TEST_AFTER(clean, a_stopped_run_goes_on) {
         struct cli_result result;
         clean(NULL);
         cli_program(program[k]);
-        must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
+        cli_must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
         assert_false(cli_exists("whole.h5.state"));
         pid_t pid = cli_start(ARGS("-o", "out.h5", "case.ini"), 0);
         while (!cli_exists("out.h5.partial"))
@@ -72,7 +65,7 @@ TEST_AFTER(clean, a_stopped_run_goes_on) {
         assert_non_null(strstr(result.err, "--continue out.h5"));
         cli_free(&result);
         assert_int_equal(system("ls out.h5.state/*.state >/dev/null"), 0);
-        must(ARGS("--quiet", "--continue", "out.h5"));
+        cli_must(ARGS("--quiet", "--continue", "out.h5"));
         cli_same_files("whole.h5", "out.h5", program[k], 4);
         assert_false(cli_exists("out.h5.state"));
         cli_refused(2, ARGS("--continue", "out.h5"), ARGS("no state was kept"));
@@ -86,7 +79,7 @@ TEST_AFTER(clean, a_stopped_run_goes_on) {
 /* Killed before anything was kept it begins anew, by either command. */
 TEST_AFTER(clean, a_killed_run_begins_anew) {
     cli_program("dmft-solve");
-    must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
+    cli_must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
     for (int k = 0; k < 2; k++) {
         FREED(cli_free) struct cli_result result;
         assert_int_equal(system("rm -rf out.*"), 0);
@@ -97,8 +90,8 @@ TEST_AFTER(clean, a_killed_run_begins_anew) {
         cli_wait(pid, &result);
         assert_int_equal(result.code, -SIGKILL);
         assert_true(cli_exists("out.h5.state/ini"));
-        must(k ? ARGS("--quiet", "--continue", "out.h5")
-               : ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"));
+        cli_must(k ? ARGS("--quiet", "--continue", "out.h5")
+                   : ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"));
         cli_same_files("whole.h5", "out.h5", "killed", 4);
         assert_false(cli_exists("out.h5.state"));
     }
@@ -131,7 +124,7 @@ TEST_AFTER(clean, a_failure_says_where_states_are) {
                            "--continue out.h5 goes on from them, with other widths"));
     cli_free(&result);
     assert_true(cli_exists("out.h5.state/limit_0000.state"));
-    must(ARGS("--quiet", "--continue", "out.h5", "--reference.widths="));
+    cli_must(ARGS("--quiet", "--continue", "out.h5", "--reference.widths="));
     cli_run(&result,
             ARGS("-o", "out.none.h5", "case.ini", "--output.checkpoint=99", "--training.eta0=5"));
     assert_int_equal(result.code, 3);
@@ -143,13 +136,13 @@ TEST_AFTER(clean, a_point_that_fails_leaves_none) {
     cli_program("dmft-sweep");
     cli_print("case.ini", failing);
     assert_int_equal(system("printf '[sweep]\ntraining.eta0 = 0.6\n' >> case.ini"), 0);
-    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99", "--solver.seed=1",
-              "--reference.seeds=6"));
+    cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99",
+                  "--solver.seed=1", "--reference.seeds=6"));
     assert_int_equal(system("ls out.d/*.state/N0002_0000.state >/dev/null && ls out.d/*.failed "
                             ">/dev/null"),
                      0);
-    must(ARGS("--quiet", "--retry", "-o", "out.h5", "case.ini", "--solver.seed=1",
-              "--reference.seeds=6"));
+    cli_must(ARGS("--quiet", "--retry", "-o", "out.h5", "case.ini", "--solver.seed=1",
+                  "--reference.seeds=6"));
     assert_int_not_equal(system("ls out.d/*.state/N0002_* 2>/dev/null"), 0);
     assert_int_equal(system("ls out.d/*.failed >/dev/null"), 0);
 }
@@ -164,8 +157,8 @@ TEST_AFTER(clean, another_run_is_left_alone) {
     assert_int_equal(flock(folder, LOCK_EX), 0);
     cli_refused(2, ARGS("--quiet", "-o", "out.h5", "case.ini"),
                 ARGS("another run is at work in out.h5.state; choose another name"));
-    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=0", "--solver.sites=64",
-              "--training.steps=2"));
+    cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=0",
+                  "--solver.sites=64", "--training.steps=2"));
     assert_true(cli_exists("out.h5.state/ini"));
     close(folder);
 }
@@ -182,11 +175,11 @@ TEST_AFTER(clean, minutes_are_above_0) {
 TEST_AFTER(clean, steps_are_those_of_the_run) {
     static const char name[] = "out.h5.state/limit_0000.state";
     const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
-    uint64_t sum, length;
+    uint64_t length;
     size_t size;
     cli_program("dmft-solve");
-    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99", "--solver.sites=64",
-              "--training.steps=4", "--reference.widths="));
+    cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99",
+                  "--solver.sites=64", "--training.steps=4", "--reference.widths="));
     FREED(base_free) char *good = cli_read(name, &size);
     size_t at = 16; /* behind the mark: two texts with their lengths */
     for (int text = 0; text < 2; text++) {
@@ -194,20 +187,16 @@ TEST_AFTER(clean, steps_are_those_of_the_run) {
         at += sizeof length + length;
     }
     at += sizeof(uint64_t) + 2 * sizeof(int);
-    const int times[] = {4, -1, 5, 4}; /* at `at`; steps behind it */
-    for (int k = 0; k < 4; k++) {
-        int now[2];
-        memcpy(now, good + at, sizeof now);
-        assert_true(k > 0 || (now[0] == 4 && now[1] == 4));
-        now[1] = times[k];
-        memcpy(good + at, now, sizeof now);
-        sum = archive_sum(BASE_HASH, good, size - sizeof sum);
-        memcpy(good + size - sizeof sum, &sum, sizeof sum);
-        cli_write(name, good, size);
+    int now[2]; /* times, steps */
+    memcpy(now, good + at, sizeof now);
+    assert_true(now[0] == 4 && now[1] == 4);
+    const int times[] = {-1, 5, 4};
+    for (int k = 0; k < 3; k++) {
+        cli_change_state(name, at + sizeof *now, &times[k], sizeof times[k], true);
         if (times[k] != 4)
             cli_refused(2, go_on, ARGS(name, "it has more steps than its run"));
     }
-    must(go_on);
+    cli_must(go_on);
 }
 
 /* Outputs of other inputs, of states that are at the end of their run. */
@@ -217,8 +206,8 @@ TEST_AFTER(clean, predictions_need_whole_runs) {
         ARGS("--predict", "in.h5", "-o", "out.prediction.h5", "--force", "out.h5");
     cli_program("dmft-solve");
     cli_lines("in.h5", "1,2,0\n", false);
-    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99", "--solver.sites=64",
-              "--data.dimension=2", "--training.steps=4"));
+    cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99",
+                  "--solver.sites=64", "--data.dimension=2", "--training.steps=4"));
     cli_run(&result, predict);
     if (result.code || !strstr(result.err, "wrote out.prediction.h5"))
         fail_msg("code %d: %s", result.code, result.err);
@@ -240,11 +229,11 @@ TEST_AFTER(clean, predictions_leave_failed_networks_out) {
         ARGS("--predict", "in.h5", "-o", "out.prediction.h5", "--force", "out.h5");
     cli_program("dmft-solve");
     cli_lines("in.h5", "1,2,0\n", false);
-    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--network.model=dense",
-              "--network.activation=relu", "--data.dimension=2", "--data.inputs=4",
-              "--training.steps=20", "--training.eta0=8", "--solver.replicates=0",
-              "--reference.widths=8", "--reference.seeds=8", "--output.checkpoint=99"));
-    must(predict);
+    cli_must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--network.model=dense",
+                  "--network.activation=relu", "--data.dimension=2", "--data.inputs=4",
+                  "--training.steps=20", "--training.eta0=8", "--solver.replicates=0",
+                  "--reference.widths=8", "--reference.seeds=8", "--output.checkpoint=99"));
+    cli_must(predict);
     int runs = 0;
     hid_t file = H5Fopen("out.prediction.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_true(H5LTread_dataset_int(file, "reference/N0008/n", &runs) >= 0);
@@ -259,30 +248,24 @@ TEST_AFTER(clean, predictions_leave_failed_networks_out) {
 /* Singular values are found at every n-th time and at the last. A run that is made longer has those
  * of its new length, and none at its former end. */
 TEST_AFTER(clean, a_longer_run_has_its_own_last_time) {
+#define SINGULAR_RUN(out, steps)                                                                   \
+    ARGS("--quiet", "-o", out, "case.ini", "--output.singular=W2", "--output.singular_every=3",    \
+         "--output.singular_values=2", "--solver.sites=64", "--output.checkpoint=99", steps)
     enum { T = 8, VALUES = 2 };
     static const char *const sets[] = {"limit/singular_W2", "limit/singular_W2_learned",
                                        "reference/N0016/singular_W2_independent"};
-    double whole[T][VALUES], longer[T][VALUES];
     cli_program("dmft-solve");
-    must(ARGS("--quiet", "-o", "whole.h5", "case.ini", "--output.singular=W2",
-              "--output.singular_every=3", "--output.singular_values=2", "--solver.sites=64",
-              "--output.checkpoint=99", "--training.steps=8"));
-    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.singular=W2",
-              "--output.singular_every=3", "--output.singular_values=2", "--solver.sites=64",
-              "--output.checkpoint=99", "--training.steps=5"));
-    must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=8"));
+    cli_must(SINGULAR_RUN("whole.h5", "--training.steps=8"));
+    cli_must(SINGULAR_RUN("out.h5", "--training.steps=5"));
+    cli_must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=8"));
+    cli_same_files("whole.h5", "out.h5", "a longer run", 4);
+    FREED(close_file) hid_t file = cli_file("whole.h5");
     for (size_t k = 0; k < COUNT(sets); k++) {
-        hid_t file = H5Fopen("whole.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
-        assert_true(H5LTread_dataset_double(file, sets[k], *whole) >= 0);
-        H5Fclose(file);
-        file = H5Fopen("out.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
-        assert_true(H5LTread_dataset_double(file, sets[k], *longer) >= 0);
-        H5Fclose(file);
-        for (int t = 0; t < T; t++)
-            for (int i = 0; i < VALUES; i++) {
-                assert_true(isnan(whole[t][i]) || t % 3 == 0 || t == T - 1);
-                assert_memory_equal(&longer[t][i], &whole[t][i], sizeof **whole);
-            }
+        size_t count;
+        FREED(base_free) double *values = cli_values(file, sets[k], &count);
+        assert_int_equal(count, T * VALUES);
+        for (int i = 0, t = 0; i < T * VALUES; t = ++i / VALUES)
+            assert_true(isnan(values[i]) || t % 3 == 0 || t == T - 1);
     }
 }
 

@@ -14,14 +14,6 @@ static const char *only; /* backend */
 static const size_t shapes[][2] = {{1, 1},  {1, 300},  {7, 3},   {257, 1},
                                    {64, 8}, {30, 256}, {300, 9}, {600, 515}};
 
-static double uniform(void) {
-    static uint64_t state = 1;
-    state ^= state >> 12;
-    state ^= state << 25;
-    state ^= state >> 27;
-    return (double)((state * 0x2545f4914f6cdd1dULL) >> 11) * 0x1p-52 - 1;
-}
-
 static double *random_values(size_t count) {
     double *values;
     ASK(base_alloc(&values, count, sizeof *values, err));

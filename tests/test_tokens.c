@@ -3,35 +3,14 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/token_data.h"
 
-#include "solver/files/io.h"
-
-#include <hdf5_hl.h>
-#include <unistd.h>
-
-static char folder[] = "/tmp/test_tokens_XXXXXX";
-static char path[64];
-
-static int open_folder(void **state) {
-    (void)state;
-    io_quiet();
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(path, sizeof path, "%s/data.h5", folder);
-    return 0;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    remove(path);
-    return rmdir(folder);
-}
+#include "tests/support/files.h"
 
 struct stored_tokens {
     double token[2][3], V; /* V: 0 none, > 0 attribute, < 0 dataset of -V */
     const char *more;      /* a further dataset */
 };
 
-static void write_tokens(const struct stored_tokens *s) {
+static void write_tokens(const char *path, const struct stored_tokens *s) {
     static const hsize_t shape[] = {2, 3};
     static const double y[] = {1, -1};
     double V = fabs(s->V);
@@ -48,7 +27,8 @@ static void write_tokens(const struct stored_tokens *s) {
     assert_true(H5Fclose(file) >= 0);
 }
 
-TEST(test_file) {
+FOLDER_TEST(test_file) {
+    char path[PATH_MAX];
     static const struct {
         struct stored_tokens file;
         int vocabulary, V;
@@ -90,7 +70,7 @@ TEST(test_file) {
                                            .most = 99};
         struct data data;
         struct err err = {0};
-        write_tokens(&cases[k].file);
+        write_tokens(in_folder(path, state, "data.h5"), &cases[k].file);
         int code = data_read(&data, path, &wanted, &err);
         if (cases[k].part && (code != CODE_INPUT || !strstr(err.text, cases[k].part)))
             fail_msg("case %zu: code %d, or no \"%s\" in: %s", k, code, cases[k].part, err.text);
@@ -130,76 +110,21 @@ TEST(test_gaussian) {
     free_two(&rows, &plain);
 }
 
-TEST(test_refused) {
-#define MARKOV "data.source=markov", "data.vocabulary=4", "data.tokens=4"
-#define COPY "data.source=copy", "data.vocabulary=4", "training.loss=cross_entropy"
-#define MODULAR "data.source=modular", "data.vocabulary=4", "training.loss=cross_entropy"
-    static const struct {
-        keys key;
-        const char *part;
-    } cases[] = {
-        {{"data.source=markov", "data.tokens=4"}, "source = markov needs at least 2 letters"},
-        {{"data.source=markov", "data.vocabulary=4"}, "source = markov needs at least 2"},
-        {{MARKOV, "training.loss=logistic"}, "a class for each letter"},
-        {{MARKOV, "network.outputs=5"}, "source = markov has 4"},
-        {{MARKOV, "network.outputs=1", "training.loss=cross_entropy"}, "needs at least 2, one for"},
-        {{MARKOV, "data.inputs=100000", "data.tokens=1000", "solver.max_memory=1"},
-         "fewer inputs, fewer tokens or a smaller vocabulary"},
-        {{"data.source=markov", "data.vocabulary=100000", "data.tokens=2"}, "about 80"},
-        {{"data.source=markov", "data.vocabulary=4", "data.tokens=4", "data.dimension=4"},
-         "used only when"},
-        {{COPY, "data.tokens=5"}, "must be even"},
-        {{COPY, "data.tokens=1"}, "needs at least 2"},
-        {{COPY, "data.tokens=4", "training.loss=mse"}, "asks at some tokens only"},
-        {{COPY, "data.tokens=4", "network.outputs=5"}, "source = copy has 4"},
-        {{COPY, "data.tokens=4", "data.sharpness=2"}, "used only when"},
-        {{MODULAR, "data.tokens=3"}, "used only when"},
-        {{MODULAR, "training.loss=mse"}, "asks at some tokens only"},
-        {{MODULAR, "data.inputs=16", "data.test_inputs=1"}, "all 16 pairs are trained on"},
-        {{"data.source=modular", "data.vocabulary=100000", "training.loss=cross_entropy"},
-         "about 80"},
-        {{"data.source=multi_index", "training.loss=cross_entropy"}, "are numbers, not classes"},
-        {{"data.source=multi_index", "network.outputs=2"}, "source = multi_index has 1"},
-        {{"training.loss=logistic", "network.outputs=2"}, "logistic has one output"},
-        {{"training.loss=cross_entropy", "network.outputs=1"}, "needs at least 2"},
-        {{"data.inputs=100000", "data.tokens=1000"}, "fewer inputs, fewer tokens or a smaller dim"},
-        {{"data.source=file", "data.file=data/fashion_7x7.h5", "data.vocabulary=9"},
-         "it is for tokens, and data file data/fashion_7x7.h5 has X"},
-        {{"data.source=file", "data.file=data/fashion_7x7.h5", "data.positions=no"},
-         "it is for tokens, and data file data/fashion_7x7.h5 has X"},
-        {{"data.source=file", "data.file=data/fashion_7x7.h5", "training.loss=cross_entropy"},
-         "y[1] = -1, where classes are integers from 0 on"},
-        {{"data.positions=no"}, "used only when"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        FREED(data_free) struct data data;
-        struct err err = {0};
-        int code = make(&data, cases[k].key, &err);
-        if (code != CODE_INPUT || !strstr(err.text, cases[k].part))
-            fail_msg("case %zu: code %d, or no \"%s\" in: %s", k, code, cases[k].part, err.text);
-    }
-}
-
 static void check_set(hid_t file, const char *name, const char *dims, int rank,
                       const hsize_t *shape) {
-    char found[64] = "", *text = NULL;
     hsize_t extents[8];
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT), space = H5Dget_space(set);
     assert_true(set >= 0);
     assert_int_equal(H5Sget_simple_extent_dims(space, extents, NULL), rank);
     assert_memory_equal(extents, shape, (size_t)rank * sizeof *shape);
-    hid_t attribute = H5Aopen(set, "dims", H5P_DEFAULT), type = H5Aget_type(attribute);
-    assert_true(H5Aread(attribute, type, &text) >= 0);
-    snprintf(found, sizeof found, "%s", text);
-    assert_string_equal(found, dims);
-    H5free_memory(text);
-    H5Tclose(type);
-    H5Aclose(attribute);
+    assert_text(file, name, "dims", dims);
     H5Sclose(space);
     H5Dclose(set);
 }
 
-TEST(test_written) {
+FOLDER_TEST(test_written) {
+    char path[PATH_MAX];
+    in_folder(path, state, "out.h5");
     static const struct {
         keys key;
         const char *X, *y;
@@ -246,4 +171,4 @@ TEST(test_written) {
     }
 }
 
-AROUND_TESTS(open_folder, remove_folder)
+AROUND_TESTS(quiet, NULL)

@@ -107,43 +107,31 @@ TEST(equals_oracle) {
 }
 
 /* A step of Adam passes a relative error of a gradient on as an error of the weights eta0 = 0.05
- * times as large, or eta0/eps = 1 times for gradients below eps. */
+ * times as large, or eta0/eps = 1 times for gradients below eps. So does one of Muon, of each
+ * head's part of a matrix or of that of all heads, but for what it multiplies by 485: singular
+ * values below 1/100 of the largest, a part of the step that is as small. */
 TEST(optimizers) {
-    static const char *const lines[] = {
-        "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",
-        "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside\neps = 0.1",
-        "optimizer = adam\neta0 = 0.05\nbeta2 = 0.99\neps = 0.1\nadam_eps = inside",
-        "optimizer = adamw\neta0 = 0.05\nweight_decay = 0.02\neps = 0.1",
+#define MUON "optimizer = muon\neta0 = 0.05\neps = 0.1\n"
+    static const struct {
+        const char *lines;
+        double weights;
+    } ways[] = {
+        {"optimizer = momentum\nmomentum = 0.8\neta0 = 0.2", 1e-12},
+        {"optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside\neps = 0.1",
+         1e-12},
+        {"optimizer = adam\neta0 = 0.05\nbeta2 = 0.99\neps = 0.1\nadam_eps = inside", 1e-12},
+        {"optimizer = adamw\neta0 = 0.05\nweight_decay = 0.02\neps = 0.1", 1e-12},
+        {MUON "muon_heads = each", 1e-11},
+        {MUON "muon_heads = together", 1e-11},
+        {MUON "muon_heads = together\nnesterov = yes\nmomentum = 0.8", 1e-11},
+        {MUON "muon_heads = together\nmuon = exact\nmomentum = 0", 1e-11},
     };
     for (int i = 0; i < TASKS; i++)
-        for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+        for (size_t k = 0; k < COUNT(ways); k++) {
             FREED(couple_close) struct couple p;
-            open_task(&p, &tasks[i], lines[k]);
+            open_task(&p, &tasks[i], ways[k].lines);
             support_evaluate(&p.net, &p.run);
             for (int t = 0; t < 4; t++)
-                couple_advance(&p, t, 1e-12, 1e-12);
-        }
-}
-
-/* Each head's part of a matrix, or the matrix of all heads. Steps of Muon pass a relative error of
- * a gradient on as one of the weights eta0 = 0.05 times as large, but for what they multiply by
- * 485: singular values below 1/100 of the largest, a part of the step that is as small. */
-TEST(muon) {
-    static const char *const lines[] = {
-        "muon_heads = each",
-        "muon_heads = together",
-        "muon_heads = together\nnesterov = yes\nmomentum = 0.8",
-        "muon_heads = together\nmuon = exact\nmomentum = 0",
-    };
-    for (int i = 0; i < TASKS; i++)
-        for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
-            FREED(couple_close) struct couple p;
-            char training[256];
-            snprintf(training, sizeof training, "optimizer = muon\neta0 = 0.05\neps = 0.1\n%s",
-                     lines[k]);
-            open_task(&p, &tasks[i], training);
-            support_evaluate(&p.net, &p.run);
-            for (int t = 0; t < 4; t++)
-                couple_advance(&p, t, 1e-12, 1e-11);
+                couple_advance(&p, t, 1e-12, ways[k].weights);
         }
 }

@@ -1,84 +1,29 @@
 /* The limit of transformers, and of networks with several outputs, against the trajectories of an
- * independent program (data/ref/transformer, see ABOUT there).
- *
- * z = (ours - stored)/sqrt(se^2 + se_stored^2), |z| <= 4 at every t > 0. A standard error of n runs
- * is itself uncertain by 1/sqrt(2 (n - 1)), and the stored ones have n = 2 to 8. Both limits are
- * sampled in the same way, maps conditioned on their past on S sites, so that variances are as 1/S:
- * the variance of a stored entry is that of both programs' replicates, each by its degrees of
- * freedom; and each se is the root mean square over t - 1, t, t + 1. Half a unit of the last digit,
- * and 0.03 of the tolerance, are added to the stored one. Where targets are numbers, half the
- * variance of f of one run, (1/2P) sum n se_f^2, is taken out of the mean loss on both sides.
+ * independent program (data/ref/transformer, see ABOUT there), as tests/support/stored.h says but
+ * for the stored errors, of n = 2 to 8 runs: both limits are sampled in the same way, maps
+ * conditioned on their past on S sites, so that variances are as 1/S, and the variance of a stored
+ * entry is that of both programs' replicates, each by its degrees of freedom. Half a unit of the
+ * last digit, and 0.03 of the tolerance, are added. Where targets are numbers, the variance of f is
+ * taken out of the mean loss on both sides.
  *
  * Attention over few units has no weights to be shown, a row of each head instead. `G0` of topk is
  * left out at t = 14 to 16, where tokens of sequence 0 change expert. */
-#include "tests/support/support.h"
-
-#include <hdf5.h>
+#include "tests/support/stored.h"
 
 enum { MOST = 128, NAMES = 16 };
 
-/* What one time has of a quantity: [entries], of each block `each` of them. */
+/* What one time has of a quantity, of each block `each` columns. */
 struct quantity {
     const char *name;
-    int entries, each, digits;
-    double *mean[2], *se[2]; /* stored, ours; [T][entries] */
+    int each, digits;
+    struct course stored, ours;
 };
 
 struct reference {
     struct run run;
-    hid_t file;
-    int T, count, runs[2], sites[2]; /* stored, ours */
+    int T, count, sites[2]; /* stored, ours */
     struct quantity quantity[NAMES];
 };
-
-/* --- what is stored -------------------------------------------------------------------------- */
-
-static double *stored(hid_t file, const char *name, const char *suffix, hsize_t *shape, int *axes) {
-    char path[64];
-    snprintf(path, sizeof path, "/limit/%s%s", name, suffix);
-    hid_t set = H5Dopen2(file, path, H5P_DEFAULT), space = H5Dget_space(set);
-    *axes = H5Sget_simple_extent_dims(space, shape, NULL);
-    double *all = calloc((size_t)H5Sget_simple_extent_npoints(space), sizeof *all);
-    assert_true(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, all) >= 0);
-    H5Sclose(space);
-    H5Dclose(set);
-    return all;
-}
-
-/* Of a dataset, or of the group (name ""); 0: there is none. */
-static int attribute(hid_t file, const char *name, const char *key) {
-    char path[64];
-    int value = 0;
-    snprintf(path, sizeof path, "/limit/%s", name);
-    if (H5Aexists_by_name(file, path, key, H5P_DEFAULT) <= 0)
-        return 0;
-    hid_t id = H5Aopen_by_name(file, path, key, H5P_DEFAULT, H5P_DEFAULT);
-    assert_true(H5Aread(id, H5T_NATIVE_INT, &value) >= 0);
-    H5Aclose(id);
-    return value;
-}
-
-static void add(struct reference *ref, const char *name) {
-    char path[64];
-    hsize_t shape[4] = {1, 1, 1, 1};
-    int axes;
-    struct quantity *q = &ref->quantity[ref->count];
-    snprintf(path, sizeof path, "/limit/%s", name);
-    if (H5Lexists(ref->file, path, H5P_DEFAULT) <= 0)
-        return;
-    ref->count++;
-    q->name = name;
-    q->mean[0] = stored(ref->file, name, "", shape, &axes);
-    q->se[0] = stored(ref->file, name, "_se", shape, &axes);
-    q->entries = (int)(shape[1] * shape[2] * shape[3]);
-    q->each = strcmp(name, "f") && axes == 3 ? (int)shape[2] : q->entries;
-    q->digits = attribute(ref->file, name, "digits");
-    ref->T = (int)shape[0];
-    for (int k = 0; k < 2; k++) {
-        double **values = k ? &q->se[1] : &q->mean[1];
-        *values = calloc((size_t)(ref->T * q->entries), sizeof **values);
-    }
-}
 
 /* --- ours ------------------------------------------------------------------------------------ */
 
@@ -166,10 +111,10 @@ static void take(const struct net *net, const struct quantity *q, double *out) {
     if (!strcmp(q->name, "loss"))
         *out = net->output.loss;
     else if (!strcmp(q->name, "f"))
-        memcpy(out, net->output.f, (size_t)q->entries * sizeof *out);
+        memcpy(out, net->output.f, (size_t)q->ours.columns * sizeof *out);
     else if (strcmp(net->model->name, "transformer"))
         take_diagonal(net, q->name, out);
-    else if (!strcmp(q->name, "att") || !strcmp(q->name, "logit") || !strcmp(q->name, "gate"))
+    else if (q->each)
         for (int l = 0; l < net->setup.network->block.depth; l++)
             take_numbers(net, q->name, l, q->each, out + l * q->each);
     else
@@ -184,12 +129,13 @@ static void march(struct reference *ref, int replicate) {
         support_evaluate(&net, &ref->run);
         for (int i = 0; i < ref->count; i++) {
             struct quantity *q = &ref->quantity[i];
+            int columns = q->ours.columns;
             double now[MOST];
-            assert_true(q->entries <= MOST);
+            assert_true(columns <= MOST);
             take(&net, q, now);
-            for (int k = 0; k < q->entries; k++) {
-                q->mean[1][t * q->entries + k] += now[k];
-                q->se[1][t * q->entries + k] += now[k] * now[k];
+            for (int k = 0; k < columns; k++) {
+                q->ours.mean[t * columns + k] += now[k];
+                q->ours.se[t * columns + k] += now[k] * now[k];
             }
         }
         support_learn(&net, &ref->run);
@@ -197,34 +143,28 @@ static void march(struct reference *ref, int replicate) {
 }
 
 static void march_all(struct reference *ref) {
-    int n = ref->runs[1] = ref->run.config.solver.replicates;
+    int n = ref->run.config.solver.replicates;
     for (int r = 0; r < n; r++)
         march(ref, r);
-    for (int i = 0; i < ref->count; i++)
-        for (int k = 0; k < ref->T * ref->quantity[i].entries; k++) {
-            double *mean = &ref->quantity[i].mean[1][k], *se = &ref->quantity[i].se[1][k];
-            *mean /= n;
-            *se = sqrt(fmax(*se / n - *mean * *mean, 0) / (n - 1));
+    for (int i = 0; i < ref->count; i++) {
+        struct course *ours = &ref->quantity[i].ours;
+        ours->runs = n;
+        for (int k = 0; k < ref->T * ours->columns; k++) {
+            ours->mean[k] /= n;
+            ours->se[k] = sqrt(fmax(ours->se[k] / n - ours->mean[k] * ours->mean[k], 0) / (n - 1));
         }
+    }
 }
 
 /* --- judging --------------------------------------------------------------------------------- */
 
-static double pooled(const struct reference *ref, const struct quantity *q, int side, int t,
-                     int entry) {
-    double sum = 0;
-    int n = 0;
-    for (int s = t > 0 ? t - 1 : 0; s <= t + 1 && s < ref->T; s++, n++) {
-        double se = q->se[side][s * q->entries + entry];
-        sum += se * se;
-    }
-    return sqrt(sum / n);
-}
+static const struct course_rule alone = {.each = true};
 
 /* That of the stored limit, with what our replicates say of it. */
-static double theirs(const struct reference *ref, const struct quantity *q, int t, int entry) {
-    double n[] = {ref->runs[0], ref->runs[1]}, se = pooled(ref, q, 0, t, entry),
-           ours = pooled(ref, q, 1, t, entry) * sqrt(n[1] * ref->sites[1] / (n[0] * ref->sites[0]));
+static double theirs(const struct reference *ref, const struct quantity *q, int t, int k) {
+    double n[] = {q->stored.runs, q->ours.runs}, se = course_error(&q->stored, &alone, t, k),
+           ours = course_error(&q->ours, &alone, t, k) *
+                  sqrt(n[1] * ref->sites[1] / (n[0] * ref->sites[0]));
     return sqrt(((n[0] - 1) * se * se + (n[1] - 1) * ours * ours) / (n[0] + n[1] - 2));
 }
 
@@ -233,95 +173,99 @@ static double theirs(const struct reference *ref, const struct quantity *q, int 
  * 1e-5 differ in f by 0.01 (attention) to 0.4 of 1e-2, most of it noise that se has as well. */
 static double rounding(const struct reference *ref, const struct quantity *q, double x) {
     double largest = 0;
-    for (int k = 0; k < ref->T * q->entries; k++)
-        largest = fmax(largest, fabs(q->mean[0][k]));
+    for (int k = 0; k < ref->T * q->stored.columns; k++)
+        largest = fmax(largest, fabs(q->stored.mean[k]));
     double digit = x == 0 ? 0 : 0.5 * pow(10, floor(log10(fabs(x))) + 1 - q->digits);
     return digit + 0.03 * ref->run.config.solver.tolerance * largest;
 }
-
-static void subtract_variance(struct reference *ref) {
-    const struct quantity *loss = &ref->quantity[0], *f = &ref->quantity[1];
-    for (int side = 0; side < 2; side++)
-        for (int t = 0; t < ref->T; t++)
-            for (int k = 0; k < f->entries; k++) {
-                double se = f->se[side][t * f->entries + k];
-                loss->mean[side][t] -= 0.5 / ref->run.data.P * ref->runs[side] * se * se;
-            }
-}
-
-struct score {
-    double largest, squares;
-    int count;
-};
 
 static bool resolved(const char *name, const char *quantity, int t) {
     return strcmp(name, "topk") || strcmp(quantity, "G0") || t < 14 || t > 16;
 }
 
 static void judge(const struct reference *ref, const char *name, const struct quantity *q,
-                  struct score *all) {
-    struct score score = {0};
+                  struct score *score) {
     for (int t = 1; t < ref->T; t++)
-        for (int k = 0; k < q->entries && resolved(name, q->name, t); k++) {
-            double got = q->mean[1][t * q->entries + k], want = q->mean[0][t * q->entries + k],
-                   mine = pooled(ref, q, 1, t, k),
-                   other = theirs(ref, q, t, k) + rounding(ref, q, want),
-                   z = (got - want) / hypot(mine, other);
-            score.largest = fmax(score.largest, fabs(z));
-            score.squares += z * z;
-            score.count++;
-            if (!(fabs(z) <= 4))
-                print_error("%s %s[%d] at %d: %.6g (%.2g), stored %.6g (%.2g), z = %.2f\n", name,
-                            q->name, k, t, got, mine, want, other, z);
+        for (int k = 0; k < q->ours.columns && resolved(name, q->name, t); k++) {
+            double got = q->ours.mean[t * q->ours.columns + k],
+                   want = q->stored.mean[t * q->ours.columns + k],
+                   mine = course_error(&q->ours, &alone, t, k),
+                   other = theirs(ref, q, t, k) + rounding(ref, q, want);
+            score_add(score, q->name, k, t, got, want, (got - want) / hypot(mine, other));
         }
-    all->largest = fmax(all->largest, score.largest);
-    all->squares += score.squares;
-    all->count += score.count;
+}
+
+/* Of a dataset, or of the group (name ""); 0: there is none. */
+static int attribute(hid_t file, const char *name, const char *key) {
+    char path[64];
+    int value = 0;
+    snprintf(path, sizeof path, "/limit/%s", name);
+    if (H5Aexists_by_name(file, path, key, H5P_DEFAULT) <= 0)
+        return 0;
+    hid_t id = H5Aopen_by_name(file, path, key, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Aread(id, H5T_NATIVE_INT, &value) >= 0);
+    H5Aclose(id);
+    return value;
+}
+
+static bool of_blocks(const char *name) {
+    return !strcmp(name, "att") || !strcmp(name, "logit") || !strcmp(name, "gate");
 }
 
 static void open_case(struct reference *ref, const char *name, const char *const *overrides) {
     static const char *const names[] = {"loss", "f",   "Phi",   "Phi01", "G01",  "Gmid", "PhiL",
                                         "G0",   "att", "logit", "gate",  "Phi1", "G1"};
-    char ini[64], h5[64];
+    char path[64];
     *ref = (struct reference){0};
-    snprintf(ini, sizeof ini, "data/ref/transformer/%s.ini", name);
-    snprintf(h5, sizeof h5, "data/ref/transformer/%s.h5", name);
-    support_run(&ref->run, ini, overrides);
+    snprintf(path, sizeof path, "data/ref/transformer/%s.ini", name);
+    support_run(&ref->run, path, overrides);
     backend_start(1);
-    ref->file = H5Fopen(h5, H5F_ACC_RDONLY, H5P_DEFAULT);
-    assert_true(ref->file >= 0);
-    ref->runs[0] = attribute(ref->file, "", "n");
-    ref->sites[0] = attribute(ref->file, "", "S");
+    snprintf(path, sizeof path, "transformer/%s", name);
+    FREED(close_file) hid_t file = stored_open(path);
+    ref->sites[0] = attribute(file, "", "S");
     ref->sites[1] = ref->run.config.solver.sites;
-    bool many = ref->run.config.network.attention.head_limit == HEADS_MANY;
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-        if (!many || (strcmp(names[k], "att") && strcmp(names[k], "logit")))
-            add(ref, names[k]);
-    H5Fclose(ref->file);
+    const struct network *network = &ref->run.config.network;
+    bool many = network->attention.head_limit == HEADS_MANY;
+    for (size_t k = 0; k < COUNT(names); k++) {
+        struct quantity *q = &ref->quantity[ref->count];
+        snprintf(path, sizeof path, "/limit/%s", names[k]);
+        if (H5Lexists(file, path, H5P_DEFAULT) <= 0 ||
+            (many && (!strcmp(names[k], "att") || !strcmp(names[k], "logit"))))
+            continue;
+        stored_course(&q->stored, file, names[k]);
+        q->ours = q->stored;
+        size_t size = (size_t)(q->stored.T * q->stored.columns);
+        ASK(base_alloc(&q->ours.mean, size, sizeof *q->ours.mean, err));
+        ASK(base_alloc(&q->ours.se, size, sizeof *q->ours.se, err));
+        q->name = names[k];
+        q->each = of_blocks(names[k]) ? q->stored.columns / network->block.depth : 0;
+        q->digits = attribute(file, names[k], "digits");
+        ref->T = q->stored.T;
+        ref->count++;
+    }
 }
 
 static void close_case(struct reference *ref) {
-    for (int i = 0; i < ref->count; i++)
-        for (int side = 0; side < 2; side++) {
-            free(ref->quantity[i].mean[side]);
-            free(ref->quantity[i].se[side]);
-        }
+    for (int i = 0; i < ref->count; i++) {
+        course_free(&ref->quantity[i].stored);
+        course_free(&ref->quantity[i].ours);
+    }
     run_free(&ref->run);
 }
 
 static void one_case(const char *name, const char *const *overrides) {
-    struct reference ref;
+    FREED(close_case) struct reference ref;
     struct score score = {0};
     open_case(&ref, name, overrides);
     march_all(&ref);
-    if (ref.run.config.training.loss == &loss_mse)
-        subtract_variance(&ref);
+    struct quantity *loss = &ref.quantity[0], *f = &ref.quantity[1];
+    if (ref.run.config.training.loss == &loss_mse) {
+        course_subtract_variance(&loss->stored, &f->stored, ref.run.data.P);
+        course_subtract_variance(&loss->ours, &f->ours, ref.run.data.P);
+    }
     for (int i = 0; i < ref.count; i++)
         judge(&ref, name, &ref.quantity[i], &score);
-    double rms = sqrt(score.squares / score.count);
-    print_message("%s: largest |z| %.2f, rms %.2f of %d\n", name, score.largest, rms, score.count);
-    close_case(&ref);
-    assert_true(score.largest <= 4 && rms <= 1.5);
+    score_end(&score, name, 1.5);
 }
 
 TEST(exact) {
@@ -335,6 +279,6 @@ TEST(sampled) {
         "topkz", "dense_ce3", "tokz",     "soft",        "topk",
         "two",   "heads",     "headstok", "dense_mse10", "regime2_mssp_ce3"};
     static const char *const few[] = {"solver.replicates=8", NULL};
-    for (size_t k = 0; k < (is_long ? sizeof all / sizeof *all : 2); k++)
+    for (size_t k = 0; k < (is_long ? COUNT(all) : 2); k++)
         one_case(all[k], is_long ? NULL : few);
 }

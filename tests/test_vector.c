@@ -8,12 +8,6 @@
 
 #define READ "key('depth')\nlocal a = population('a')\n"
 
-static void script(struct run *run, const char *text, const char *const *overrides) {
-    struct err why;
-    if (support_script(run, text, overrides, &why))
-        fail_msg("%s", why.text);
-}
-
 /* The vector W 1 of a matrix that starts at 0 moves as a trained vector does: by rate/m times m
  * entries with gradient descent, and each entry alike with Adam. Losses of six steps of a network
  * agree to round-off, which 20 sums of 16 numbers in other orders make. */
@@ -37,9 +31,9 @@ TEST(vectors_beside_matrices_that_read_ones) {
             char whole[1024];
             FREED(run_free) struct run run;
             snprintf(whole, sizeof whole, text, made[i]);
-            script(&run, whole,
-                   ARGS(ways[k][0], ways[k][1] ? ways[k][1] : "training.eta0=0.3",
-                        "training.steps=6", "data.inputs=5"));
+            support_script_run(&run, whole,
+                               ARGS(ways[k][0], ways[k][1] ? ways[k][1] : "training.eta0=0.3",
+                                    "training.steps=6", "data.inputs=5"));
             ASK(run_ensemble(&run, 16, 1, &record[i], err));
         }
         double first = support_value(&record[0], "loss", 0, 0, 0);
@@ -61,7 +55,7 @@ TEST(closed_form) {
         char text[256];
         snprintf(text, sizeof text, READ "read_out(vector(a, {name = 'b', rate = 1.5%s}), 'w')\n",
                  normal ? "" : ", start = 0");
-        script(
+        support_script_run(
             &run, text,
             ARGS("training.eta0=0.5", "training.gamma0=1.25", "data.inputs=3", "solver.sites=64"));
         support_net(&net, &run, 0, 0);
@@ -131,15 +125,16 @@ TEST(decay) {
                  {"s0", 1},   {"s1", 0.5}, {"s2", 1},   {"w", 1},  {"q", 0.9375}};
     FREED(run_free) struct run run;
     struct net net;
-    script(&run,
-           READ "local x = read_in(a, 'W1') + vector(a, 'v0') + vector(a, {name = 'v1', decays = "
-                "true}) + vector(a, {name = 'v2', start = 2, decays = false}) + vector(a, {name = "
-                "'v3', start = 2, fixed = true, decays = 0.25})\n"
-                "x = scalar('s0') * scalar({name = 's1', start = 3, decays = true}) * x\n"
-                "x = scalar({name = 's2', fixed = true, decays = true}) * x\n"
-                "x = look(x, 1, {name = 'q', decays = 0.25}) * x\n"
-                "read_out(x, {name = 'w', decays = false})\n",
-           (const char *const[]){"training.weight_decay=0.5", "decays.q=0.5", NULL});
+    support_script_run(
+        &run,
+        READ "local x = read_in(a, 'W1') + vector(a, 'v0') + vector(a, {name = 'v1', decays = "
+             "true}) + vector(a, {name = 'v2', start = 2, decays = false}) + vector(a, {name = "
+             "'v3', start = 2, fixed = true, decays = 0.25})\n"
+             "x = scalar('s0') * scalar({name = 's1', start = 3, decays = true}) * x\n"
+             "x = scalar({name = 's2', fixed = true, decays = true}) * x\n"
+             "x = look(x, 1, {name = 'q', decays = 0.25}) * x\n"
+             "read_out(x, {name = 'w', decays = false})\n",
+        (const char *const[]){"training.weight_decay=0.5", "decays.q=0.5", NULL});
     for (int N = 0; N <= 16; N += 16) {
         support_net(&net, &run, N, 0);
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -160,11 +155,12 @@ TEST(starts) {
     FREED(run_free) struct run run;
     struct net net;
     int count;
-    script(&run,
-           READ "local x = read_in(a, 'W1') + vector(a, {name = 'v', start = 3, a0 = 0.5, s_f = 2})"
-                " + vector(a, {name = 'n', a0 = 0.5}) + vector(a, {name = 'p', a0 = N ^ -0.5})\n"
-                "read_out(x, 'w')\n",
-           (const char *const[]){"init.v=2", NULL});
+    support_script_run(
+        &run,
+        READ "local x = read_in(a, 'W1') + vector(a, {name = 'v', start = 3, a0 = 0.5, s_f = 2})"
+             " + vector(a, {name = 'n', a0 = 0.5}) + vector(a, {name = 'p', a0 = N ^ -0.5})\n"
+             "read_out(x, 'w')\n",
+        (const char *const[]){"init.v=2", NULL});
     for (int N = 0; N <= 4096; N += 4096) {
         support_net(&net, &run, N, 0);
         FREED(base_free)
@@ -202,7 +198,7 @@ TEST(fixed_point) {
                                     k ? "solver.method=fixed_point" : NULL,
                                     "solver.fp_tolerance=1e-3",
                                     NULL};
-        script(&run, text, more);
+        support_script_run(&run, text, more);
         ASK(run_ensemble(&run, 0, 8, &record[k], err));
     }
     for (size_t t = 1; t < 6; t++) {

@@ -206,12 +206,6 @@ TEST(test_refusals) {
     refused(&(struct set){1, {2}, "double", NULL}, "w has 2 weights for 3 inputs");
     refused(&(struct set){2, {3, 1}, "double", NULL}, "w has rank 2, needed is 1");
     refused(&(struct set){.rank = -1}, "has no dataset w");
-    FREED(run_free) struct run run = {0};
-    struct err err = {0};
-    char *const keys[] = {"data.source=file", "data.file=x.h5",
-                          "data.weight=abcdefghijklmnopqrstuvwxyz_"};
-    assert_int_equal(run_configure(&run, "data/dense.ini", 3, keys, &err), CODE_INPUT);
-    assert_non_null(strstr(err.text, "a name has at most 26 letters"));
 }
 
 /* What counts every input once cannot be beside weights. */

@@ -181,132 +181,93 @@ static double aggregated_back(const struct oracle_coordinate *o, bool init, int 
 
 /* --- the terms ------------------------------------------------------------------------------- */
 
-static bool is(const char *term, const char *name) {
-    return !strcmp(term, name);
-}
+/* What a term is made by, of which kinds of matrices and arguments: those before ONE are arrays
+ * over (mu, n), those before LOGIT over (mu, i, n), others over (mu, i, j). */
+enum maker { H1, H3, MIXTURE, EXPERTS, ROUTER, BACK, ONE, DW4, LOGIT, HIDDEN, DPHI, B, F, DF };
+static const struct term {
+    const char *name;
+    enum maker by;
+    int a, b;
+} terms[] = {
+    {"h1_init", H1, W0, 0},      {"h1_eff", H1, DW, 0},       {"h3", H3, WT, 0},
+    {"h3_delta", H3, DW, 0},     {"A1", MIXTURE, W0, W0},     {"A21", MIXTURE, W0, 3},
+    {"A22", MIXTURE, W0, 4},     {"A3", MIXTURE, DW, WT},     {"A4", EXPERTS, W0, W0},
+    {"A5", EXPERTS, W0, DW},     {"A6", EXPERTS, DW, W0},     {"E", EXPERTS, DW, DW},
+    {"d1e", EXPERTS, WT, WT},    {"I6_eff", EXPERTS, DW, WT}, {"R00", ROUTER, W0, W0},
+    {"R0d", ROUTER, W0, DW},     {"Rd0", ROUTER, DW, W0},     {"Rdd", ROUTER, DW, DW},
+    {"d1r", ROUTER, WT, WT},     {"I6_init", BACK, true, 0},  {"I6_prop", BACK, false, 0},
+    {"h3i_init", ONE, W0, W0},   {"h3i_prop", ONE, W0, DW},   {"h3i_eff", ONE, DW, WT},
+    {"w4_upd", DW4, 0, 0},       {"psi", LOGIT, WT, WT},      {"psi_init", LOGIT, W0, W0},
+    {"psi_prop", LOGIT, W0, DW}, {"psi_eff", LOGIT, DW, WT},  {"h2_init", HIDDEN, W0, W0},
+    {"h2_prop", HIDDEN, W0, DW}, {"h2_eff", HIDDEN, DW, WT},  {"dphi", DPHI, WT, 0},
+    {"dphi_init", DPHI, W0, 0},  {"dphi_upd", DPHI, DW, 0},   {"b_00", B, W0, W0},
+    {"b_0d", B, W0, DW},         {"b_d0", B, DW, W0},         {"b_dd", B, DW, DW},
+    {"f_init", F, W0, W0},       {"f_prop", F, W0, DW},       {"f_eff", F, DW, WT},
+    {"f_delta", DF, 0, 0},
+};
 
-/* Entry of a term over (mu, n); *known = false for others. */
-static double over_neurons(const struct oracle_coordinate *o, const char *t, int mu, int n,
-                           bool *known) {
-    int k = mu * o->N + n;
-    *known = true;
-    if (is(t, "h1_init"))
-        return o->start.h1[k];
-    if (is(t, "h1_eff"))
-        return o->now.h1[k] - o->start.h1[k];
-    if (is(t, "h3"))
-        return h3(o, WT, mu, n);
-    if (is(t, "h3_delta"))
-        return h3(o, DW, mu, n);
-    if (is(t, "A1"))
-        return mixture(o, WT, W0, W0, mu, n);
-    if (is(t, "A21"))
-        return mixture(o, WT, W0, 3, mu, n);
-    if (is(t, "A22"))
-        return mixture(o, WT, W0, 4, mu, n);
-    if (is(t, "A3"))
-        return mixture(o, WT, DW, WT, mu, n);
-    if (is(t, "A4"))
-        return through_experts(o, W0, W0, mu, n);
-    if (is(t, "A5"))
-        return through_experts(o, W0, DW, mu, n);
-    if (is(t, "A6"))
-        return through_experts(o, DW, W0, mu, n);
-    if (is(t, "E"))
-        return through_experts(o, DW, DW, mu, n);
-    if (is(t, "d1e"))
-        return through_experts(o, WT, WT, mu, n);
-    if (is(t, "R00"))
-        return through_router(o, W0, W0, mu, n);
-    if (is(t, "R0d"))
-        return through_router(o, W0, DW, mu, n);
-    if (is(t, "Rd0"))
-        return through_router(o, DW, W0, mu, n);
-    if (is(t, "Rdd"))
-        return through_router(o, DW, DW, mu, n);
-    if (is(t, "d1r"))
-        return through_router(o, WT, WT, mu, n);
-    if (is(t, "I6_init") || is(t, "I6_prop"))
-        return aggregated_back(o, is(t, "I6_init"), mu, n);
-    if (is(t, "I6_eff"))
-        return through_experts(o, DW, WT, mu, n);
-    *known = false;
-    return 0;
-}
-
-/* Over (mu, i, j, n), of which a term takes no notice of some. */
-static double over_rest(const struct oracle_coordinate *o, const char *t, int mu, int i, int j,
-                        int n) {
-    if (is(t, "psi"))
-        return logit(o, WT, WT, mu, i);
-    if (is(t, "psi_init"))
-        return logit(o, W0, W0, mu, i);
-    if (is(t, "psi_prop"))
-        return logit(o, W0, DW, mu, i);
-    if (is(t, "psi_eff"))
-        return logit(o, DW, WT, mu, i);
-    if (is(t, "dphi_init") || is(t, "dphi_upd") || is(t, "dphi"))
-        return dphi(o, is(t, "dphi") ? WT : is(t, "dphi_upd") ? DW : W0, mu, i) / o->agg;
-    if (is(t, "h2_init"))
-        return hidden(o, W0, W0, mu, i, j);
-    if (is(t, "h2_prop"))
-        return hidden(o, W0, DW, mu, i, j);
-    if (is(t, "h2_eff"))
-        return hidden(o, DW, WT, mu, i, j);
-    if (is(t, "h3i_init"))
-        return one_expert(o, W0, W0, mu, i, n);
-    if (is(t, "h3i_prop"))
-        return one_expert(o, W0, DW, mu, i, n);
-    if (is(t, "h3i_eff"))
-        return one_expert(o, DW, WT, mu, i, n);
-    if (is(t, "b_00"))
-        return o->b_scale * b(o, W0, W0, i, j);
-    if (is(t, "b_0d"))
-        return o->b_scale * b(o, W0, DW, i, j);
-    if (is(t, "b_d0"))
-        return o->b_scale * b(o, DW, W0, i, j);
-    if (is(t, "b_dd"))
-        return o->b_scale * b(o, DW, DW, i, j);
-    if (is(t, "w4_upd"))
-        return o->N * W4(o, DW, n);
-    if (is(t, "f_init"))
-        return output(o, W0, W0, mu);
-    if (is(t, "f_prop"))
-        return output(o, W0, DW, mu);
-    if (is(t, "f_eff"))
-        return output(o, DW, WT, mu);
-    if (is(t, "f_delta"))
-        return output(o, WT, WT, mu) - output(o, W0, W0, mu);
-    fprintf(stderr, "oracle_coordinate: no term %s\n", t);
+static const struct term *find(const char *name) {
+    for (size_t k = 0; k < sizeof terms / sizeof *terms; k++)
+        if (!strcmp(terms[k].name, name))
+            return &terms[k];
+    fprintf(stderr, "oracle_coordinate: no term %s\n", name);
     exit(1);
 }
 
-double oracle_coordinate_rms(const struct oracle_coordinate *o, const char *term) {
-    bool neurons, outer = strncmp(term, "h3i", 3) == 0 || is(term, "w4_upd");
-    double sum = 0;
-    over_neurons(o, term, 0, 0, &neurons);
-    if (neurons) {
-        for (int mu = 0; mu < o->P; mu++)
-            for (int n = 0; n < o->N; n++)
-                sum += pow(over_neurons(o, term, mu, n, &neurons), 2);
-        return sqrt(sum / (o->P * o->N));
+/* Entry of a term, which takes no notice of the indices that it does not have. */
+static double entry(const struct oracle_coordinate *o, const struct term *t, int mu, int i, int j,
+                    int n) {
+    enum which a = (enum which)t->a, b_ = (enum which)t->b;
+    switch (t->by) {
+    case H1:
+        return pick(a, o->start.h1[mu * o->N + n], o->now.h1[mu * o->N + n]);
+    case H3:
+        return h3(o, a, mu, n);
+    case MIXTURE:
+        return mixture(o, WT, a, t->b, mu, n);
+    case EXPERTS:
+        return through_experts(o, a, b_, mu, n);
+    case ROUTER:
+        return through_router(o, a, b_, mu, n);
+    case BACK:
+        return aggregated_back(o, t->a, mu, n);
+    case ONE:
+        return one_expert(o, a, t->b, mu, i, n);
+    case DW4:
+        return o->N * W4(o, DW, n);
+    case LOGIT:
+        return logit(o, a, b_, mu, i);
+    case HIDDEN:
+        return hidden(o, a, b_, mu, i, j);
+    case DPHI:
+        return dphi(o, a, mu, i) / o->agg;
+    case B:
+        return o->b_scale * b(o, a, b_, i, j);
+    case F:
+        return output(o, a, b_, mu);
+    default:
+        return output(o, WT, WT, mu) - output(o, W0, W0, mu);
     }
-    /* an index that the term does not have is averaged over: the mean stays the same */
-    int J = outer ? 1 : o->Ne, N = outer ? o->N : 1;
+}
+
+/* The mean is over the indices of a term; over others it stays the same. */
+double oracle_coordinate_rms(const struct oracle_coordinate *o, const char *name) {
+    const struct term *t = find(name);
+    int M = t->by < ONE ? 1 : o->M, J = t->by < LOGIT ? 1 : o->Ne, N = t->by < LOGIT ? o->N : 1;
+    double sum = 0;
     for (int mu = 0; mu < o->P; mu++)
-        for (int i = 0; i < o->M; i++)
+        for (int i = 0; i < M; i++)
             for (int j = 0; j < J; j++)
                 for (int n = 0; n < N; n++)
-                    sum += pow(over_rest(o, term, mu, i, j, n), 2);
-    return sqrt(sum / (o->P * o->M * J * N));
+                    sum += pow(entry(o, t, mu, i, j, n), 2);
+    return sqrt(sum / (o->P * M * J * N));
 }
 
 double oracle_coordinate_sum(const struct oracle_coordinate *o, int mu, int n) {
-    static const char *const terms[] = {"A4", "A5", "A6", "E", "R00", "R0d", "Rd0", "Rdd"};
+    static const char *const parts[] = {"A4", "A5", "A6", "E", "R00", "R0d", "Rd0", "Rdd"};
     double sum = 0;
-    bool known;
     for (int k = 0; k < 8; k++)
-        sum += over_neurons(o, terms[k], mu, n, &known);
+        sum += entry(o, find(parts[k]), mu, 0, 0, n);
     return sum;
 }
 

@@ -204,13 +204,17 @@ void cli_free(struct cli_result *result) {
     free(result->err);
 }
 
-void cli_done(const char *name, const char *const *arg) {
+void cli_must(const char *const *arg) {
     FREED(cli_free) struct cli_result result;
-    cli_program(name);
     cli_run(&result, arg);
-    cli_program("dmft-solve");
     if (result.code)
         fail_msg("%s", result.err);
+}
+
+void cli_done(const char *name, const char *const *arg) {
+    cli_program(name);
+    cli_must(arg);
+    cli_program("dmft-solve");
 }
 
 static bool begins(const char *line, const char *with) {
@@ -353,7 +357,6 @@ bool cli_same(const char *first, const char *second, const char *set) {
     bool same = count && more >= count && !memcmp(a, b, count * sizeof *a);
     if (!same)
         print_error("%s differs between %s and %s\n", set, first, second);
-    H5Fclose(two);
     return same;
 }
 
@@ -400,5 +403,4 @@ void cli_same_files(const char *first, const char *second, const char *what, int
     int compared = compare_group(one, two, ".", what);
     if (compared < least)
         fail_msg("%s: only %d datasets of numbers", what, compared);
-    H5Fclose(two);
 }

@@ -37,6 +37,8 @@ pid_t cli_start(const char *const *arg, int flags);
 void cli_wait(pid_t pid, struct cli_result *result); /* fails a run of more than five minutes */
 void cli_run(struct cli_result *result, const char *const *arg);
 void cli_free(struct cli_result *result);
+/* Runs the program and wants success. */
+void cli_must(const char *const *arg);
 /* Runs another program of the folder and wants success. */
 void cli_done(const char *name, const char *const *arg);
 /* Runs small.ini with these arguments (ended by NULL) into out.h5 and wants success. */
@@ -78,6 +80,9 @@ char *cli_words(hid_t file, const char *set);
 char *cli_text(hid_t file, const char *object, const char *attribute); /* to be freed */
 /* Whether the first values of the dataset, all of those of the first file, are the same bits. */
 bool cli_same(const char *first, const char *second, const char *set);
+/* Replaces so many bytes of a state from `at` on; sum: and the sum behind them with the one that
+ * goes with them. */
+void cli_change_state(const char *name, size_t at, const void *bytes, size_t count, bool sum);
 /* Fails unless all datasets of numbers of the first file, at least so many, are the same bits in
  * the second. */
 void cli_same_files(const char *first, const char *second, const char *what, int least);

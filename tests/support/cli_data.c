@@ -1,4 +1,5 @@
 /* Data files that tests of the programs write. */
+#include "kernels/archive.h"
 #include "tests/support/cli.h"
 
 #include <hdf5.h>
@@ -46,4 +47,15 @@ void cli_make_data(const char *name, int rank, int P, int D, int length, double 
         make_set(file, "X", rank, x_shape, X);
     if (length >= 0)
         make_set(file, "y", 1, y_shape, y);
+}
+
+void cli_change_state(const char *name, size_t at, const void *bytes, size_t count, bool sum) {
+    size_t size;
+    FREED(base_free) char *text = cli_read(name, &size);
+    assert_true(at + count <= size);
+    memcpy(text + at, bytes, count);
+    uint64_t now = archive_sum(BASE_HASH, text, size - sizeof now);
+    if (sum)
+        memcpy(text + size - sizeof now, &now, sizeof now);
+    cli_write(name, text, size);
 }

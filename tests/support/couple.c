@@ -281,6 +281,22 @@ void couple_open(struct couple *p, int N, int seed, const char *what, ...) {
     memcpy(o->f0, o->f, (size_t)(p->net.batch.output_rows * data->C) * sizeof *o->f0);
 }
 
+void couple_start(struct couple *p, const char *ini, const char *const *base,
+                  const char *const *more, int N) {
+    const char *all[32] = {NULL};
+    char what[256] = "";
+    int n = 0;
+    while (*base)
+        all[n++] = *base++;
+    for (; *more; more++) {
+        size_t length = strlen(what);
+        snprintf(what + length, sizeof what - length, "%s ", *more);
+        all[n++] = *more;
+    }
+    support_run(&p->run, ini, all);
+    couple_open(p, N, 3, "%s", what);
+}
+
 void couple_close(struct couple *p) {
     oracle_free(p->oracle);
     net_free(&p->net);
@@ -353,6 +369,13 @@ void couple_train(struct couple *p, int steps, double tolerance) {
         oracle_step(p->oracle);
         check_weights(p, t, tolerance);
     }
+}
+
+void couple_compare(const char *ini, const char *const *base, const char *const *more, int N,
+                    int steps) {
+    FREED(couple_close) struct couple p;
+    couple_start(&p, ini, base, more, N);
+    couple_train(&p, steps, 1e-12);
 }
 
 double couple_advance(struct couple *p, int t, double tolerance, double weights) {

@@ -76,6 +76,10 @@ void couple_experts(struct couple_part *part, int M, int n, int m, bool out, boo
  * net, centred if the run is; `what` is for messages (as by printf). */
 void couple_open(struct couple *p, int N, int seed, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same of an ini (as in support_run) with keys that are changed, first `base`, then `more`, of
+ * which the messages are (each ends with NULL). */
+void couple_start(struct couple *p, const char *ini, const char *const *base,
+                  const char *const *more, int N);
 void couple_close(struct couple *p);
 /* The weights of the oracle into the net, as far as the net can have them; the oracle then has what
  * the net has. */
@@ -85,6 +89,10 @@ void couple_put(struct couple *p);
  * there is and, after each step, all weights. A tolerance is relative to numbers above one, but for
  * loss and outputs. */
 void couple_train(struct couple *p, int steps, double tolerance);
+/* Such a pair over so many steps, to 1e-12: sums of fewer than 300 terms of order one have a
+ * round-off below 300 eps = 7e-14, which four steps amplify by no more than the loss falls, 10. */
+void couple_compare(const char *ini, const char *const *base, const char *const *more, int N,
+                    int steps);
 /* One step of both with the optimizer of the run, from an evaluated net: compares loss, outputs and
  * the norm of the gradient, which it returns; and the weights after it unless `weights` is 0. */
 double couple_advance(struct couple *p, int t, double tolerance, double weights);

@@ -3,15 +3,6 @@
 
 #include "tests/support/each_backend.h"
 
-static uint64_t random_state = 1;
-
-static inline double uniform(void) {
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return (double)((random_state * 0x2545f4914f6cdd1dULL) >> 11) * 0x1p-52 - 1;
-}
-
 static inline double *numbers(size_t count, double value) {
     double *list = malloc((count ? count : 1) * sizeof *list);
     assert_non_null(list);

@@ -25,6 +25,12 @@ int support_script(struct run *run, const char *text, const char *const *overrid
     return run_configure(run, "examples/dense.ini", count, all, err);
 }
 
+void support_script_run(struct run *run, const char *text, const char *const *overrides) {
+    struct err err;
+    if (support_script(run, text, overrides, &err))
+        fail_msg("%s", err.text);
+}
+
 void support_refuse_script(const char *text, const char *const *overrides, const char *sentence) {
     FREED(run_free) struct run run;
     struct err err;
@@ -38,9 +44,7 @@ void support_scripts_agree(const char *const text[2], const char *const *overrid
     for (int k = 0; k < 2; k++) {
         FREED(run_free) struct run run;
         FREED(record_free) struct record record;
-        struct err why;
-        if (support_script(&run, text[k], overrides, &why))
-            fail_msg("%s", why.text);
+        support_script_run(&run, text[k], overrides);
         ASK(run_ensemble(&run, 16, 1, &record, err));
         support_entry(&record, "loss", 2, &loss[k], &se);
     }

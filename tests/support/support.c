@@ -33,6 +33,10 @@ char *support_folder(const char *name) {
 void support_run(struct run *run, const char *file, const char *const *overrides) {
     int count = 0;
     char *override[64];
+    if (strchr(file, '[')) {
+        support_run_text(run, overrides, "%s", file);
+        return;
+    }
     while (overrides && overrides[count]) {
         override[count] = (char *)(uintptr_t)overrides[count];
         count++;
@@ -298,6 +302,16 @@ void support_copy(double *dst, struct rows rows, double factor) {
     FREED(base_free) double *values = support_get(rows);
     for (size_t k = 0; k < (size_t)rows.count * rows.array->sites; k++)
         dst[k] = factor * values[k];
+}
+
+double support_normal_mean(double variance, double (*f)(double)) {
+    const double step = 1e-2;
+    double sum = 0;
+    for (int i = -1000; i <= 1000; i++) {
+        double h = i * step;
+        sum += f(sqrt(variance) * h) * exp(-h * h / 2) * step / sqrt(2 * acos(-1));
+    }
+    return sum;
 }
 
 void support_entry(const struct record *record, const char *name, size_t entry, double *mean,

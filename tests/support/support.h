@@ -30,7 +30,8 @@ void support_check(const char *file, int line, double got, double want, double t
  * caller frees; NULL where that fails. tests/run.sh removes what tests leave there. */
 char *support_folder(const char *name);
 
-/* A configured run (no output file): the ini and a NULL-terminated list of "section.key=value". */
+/* A configured run (no output file): the ini, a file or its text, and a NULL-terminated list of
+ * "section.key=value". */
 void support_run(struct run *run, const char *file, const char *const *overrides);
 /* The same of an ini given as its text (as by printf). */
 void support_run_text(struct run *run, const char *const *overrides, const char *format, ...)
@@ -60,6 +61,9 @@ void support_gradient_of(struct net *net, const struct run *run, int stride);
 struct array *support_entries(const struct map *map);
 /* The matrix of a finite map, explicit or history, [target sites][source sites], to be freed. */
 double *support_matrix(const struct map *map);
+/* The mean of f(h), h normal of this variance: the trapezoidal rule, exact to round-off for smooth
+ * functions. */
+double support_normal_mean(double variance, double (*f)(double));
 /* Mean and standard error over the runs of a record of one entry of a series. */
 void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
                    double *se);

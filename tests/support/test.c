@@ -5,6 +5,14 @@ static struct CMUnitTest tests[MOST]; /* in the order of their lines */
 static int lines[MOST], count;
 static CMFixtureFunction before, behind;
 bool is_long;
+uint64_t random_state = 1;
+
+double uniform(void) {
+    random_state ^= random_state >> 12;
+    random_state ^= random_state << 25;
+    random_state ^= random_state >> 27;
+    return (double)((random_state * 0x2545f4914f6cdd1dULL) >> 11) * 0x1p-52 - 1;
+}
 
 void test_add(int line, struct CMUnitTest test) {
     int k = count++;

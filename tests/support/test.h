@@ -47,6 +47,10 @@
 
 extern bool is_long; /* whether the program was asked for more: it has the argument `long` */
 
+/* Numbers between -1 and 1, in every run the same. */
+extern uint64_t random_state;
+double uniform(void);
+
 void test_add(int line, struct CMUnitTest test);
 void test_around(CMFixtureFunction setup, CMFixtureFunction teardown);
 /* Runs all tests under the name of a group, and returns how many failed. */
