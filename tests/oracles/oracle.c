@@ -119,6 +119,12 @@ int oracle_read_in(struct oracle *o, int row) {
     return tape_times_matrix(&o->tape, 1 / sqrt(o->D), o->N, o->D, o->block[0].node, x);
 }
 
+int oracle_norm(struct oracle *o, int x) {
+    struct tape *t = &o->tape;
+    int square = tape_total(t, 1.0 / o->N, o->N, tape_product(t, o->N, x, 1, x, 1));
+    return tape_quotient(t, o->N, x, 1, tape_map(t, ORACLE_SQRT, 1, square), 0);
+}
+
 void oracle_read_out(struct oracle *o, int i, int x) {
     o->out[i] =
         tape_times_matrix(&o->tape, 1 / (o->gamma0 * o->N), o->C, o->N, o->block[1].node, x);

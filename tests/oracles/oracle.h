@@ -132,6 +132,8 @@ struct oracle_rows *oracle_keep(struct oracle *o, bool gradient, int row, double
                                 int width, const char *name, ...)
     __attribute__((format(printf, 7, 8)));
 int oracle_read_in(struct oracle *o, int row);
+/* x/sqrt<x x>, over the N sites. */
+int oracle_norm(struct oracle *o, int x);
 /* Output i from the stream x at the top. */
 void oracle_read_out(struct oracle *o, int i, int x);
 /* Gates of row from M logits; of softmax they add up to `sum`. */

@@ -95,12 +95,6 @@ static void declare(struct oracle *o) {
 
 /* --- forward --------------------------------------------------------------------------------- */
 
-/* x/sqrt<x x> */
-static int norm(struct tape *t, int N, int x) {
-    int square = tape_total(t, 1.0 / N, N, tape_product(t, N, x, 1, x, 1));
-    return tape_quotient(t, N, x, 1, tape_map(t, ORACLE_SQRT, 1, square), 0);
-}
-
 /* Rows of block l, of matrix k + 2 and of expert i where these are not negative. */
 static void keep(struct oracle *o, bool gradient, int row, double factor, int first, int width,
                  const char *name, int k, int l, int i) {
@@ -206,8 +200,8 @@ static void pass(struct oracle *o) {
         oracle_keep(o, false, mu, 1, x, N, o->single ? "Phi1" : "Ch_0");
         oracle_keep(o, true, mu, 1, o->single ? h1 : x, N, o->single ? "G1" : "Cg_0");
         for (int l = 0; l < o->L; l++) {
-            int out = block(o, l, mu, o->before ? norm(t, N, x) : x, &next);
-            out = o->after ? norm(t, N, out) : out;
+            int out = block(o, l, mu, o->before ? oracle_norm(o, x) : x, &next);
+            out = o->after ? oracle_norm(o, out) : out;
             x = o->stream ? tape_sum(t, N, 1, x, o->branch, out) : out;
             if (!o->single) {
                 oracle_keep(o, false, mu, 1, x, N, "Ch_%d", l + 1);

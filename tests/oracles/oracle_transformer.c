@@ -50,12 +50,7 @@ static void declare(struct oracle *o) {
 
 /* (2) of one row */
 static int normalised(struct oracle *o, bool norm, int h) {
-    struct tape *t = &o->tape;
-    int N = o->N;
-    if (!norm)
-        return h;
-    int square = tape_total(t, 1.0 / N, N, tape_product(t, N, h, 1, h, 1));
-    return tape_quotient(t, N, h, 1, tape_map(t, ORACLE_SQRT, 1, square), 0);
+    return norm ? oracle_norm(o, h) : h;
 }
 
 /* (4), (5) of one row of one head: weights of all n tokens; q and k of all rows. */
