@@ -98,7 +98,7 @@ void score_add(struct score *score, const char *what, int k, int t, double got, 
     score->squares += z * z;
     score->count++;
     if (!(fabs(z) <= 4))
-        print_error("%s[%d] at %d: %.6g, stored %.6g, z = %.2f\n", what, k, t, got, want, z);
+        print_error("%s[%d] at %d: %.8g, stored %.8g, z = %.2f\n", what, k, t, got, want, z);
 }
 
 void course_judge(struct score *score, const char *what, const struct course *ours,
@@ -109,10 +109,11 @@ void course_judge(struct score *score, const char *what, const struct course *ou
         for (int k = 0; k < ours->columns; k++) {
             int i = t * ours->columns + k;
             bool exact = ours->se[i] < rule->exact && stored->se[i] < rule->exact;
-            double se =
-                exact ? 0 : hypot(course_error(ours, rule, t, k), course_error(stored, rule, t, k));
+            double error = hypot(course_error(ours, rule, t, k), course_error(stored, rule, t, k));
+            double se = exact ? rule->rounding : error;
             double difference = ours->mean[i] - stored->mean[i];
-            double left = fabs(difference) - rule->rounding - rule->share * fabs(stored->mean[i]);
+            double left = fabs(difference) - (exact ? 0 : rule->rounding) -
+                          rule->share * fabs(stored->mean[i]);
             score_add(score, what, k, t, ours->mean[i], stored->mean[i],
                       left <= 0 ? 0 : copysign(left / se, difference));
         }

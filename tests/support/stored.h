@@ -37,7 +37,8 @@ struct course_rule {
     bool each;     /* a column is no neighbour of another */
     bool relative; /* errors of neighbours are alike relative to their means */
     double exact;  /* an error below tells that all runs agree: it is no neighbour, and where it is
-                    * so on both sides nothing but rounding is allowed */
+                    * so on both sides `rounding` stands for the error, which has the truncation of
+                    * our bases in it, too */
     double rounding, share;
 };
 /* That of column k at time t, from its neighbours. */
