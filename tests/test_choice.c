@@ -1,5 +1,5 @@
 /* Choices among the tokens of an input: masks by their definition, in networks and in limits;
- * finite differences where they multiply what learns; refusals. */
+ * finite differences where they multiply what learns. */
 #include "tests/support/support.h"
 
 #include "models/engine/node.h"
@@ -119,9 +119,8 @@ TEST(what_is_no_number) {
         RUN_AND_NET;
         struct err err;
         support_run(&run, "examples/few_experts.ini",
-                    (const char *const[]){"data.tokens=5", "program.router=1",
-                                          first ? "program.capacity=2" : "program.capacity=0",
-                                          NULL});
+                    ARGS("data.tokens=5", "program.router=1",
+                         first ? "program.capacity=2" : "program.capacity=0"));
         support_begin(&net, &run, 16, 1);
         const struct node *v = find(&net, first ? "first_rows" : "top_rows");
         struct node *mask = &net.program->node[v - net.program->node];
@@ -144,7 +143,7 @@ TEST(random_limits) {
     } cases[] = {{"0", "1", "4", "no", true},  {"0", "0", "4", "no", true},
                  {"0", "0", "0", "no", false}, {"1", "0", "4", "no", false},
                  {"1", "0", "4", "yes", true}, {"1", "1", "0", "yes", true}};
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         char text[4][64];
         const char *names[] = {"capacity", "router", "router_rate", "by_gate"},
                    *values[] = {cases[k].capacity, cases[k].router, cases[k].rate,
@@ -159,21 +158,5 @@ TEST(random_limits) {
         support_net(&net, &run, 0, 1);
         if (net.gates.random != cases[k].random)
             fail_msg("case %zu: the limit is %sa random one", k, net.gates.random ? "" : "not ");
-    }
-}
-
-TEST(refusals) {
-    static const char *const cases[][2] = {
-        {"program.tokens=5", "top_rows of 5 tokens, where an input has 4"},
-        {"program.tokens=0", "must be a number from 1"},
-        {"program.capacity=5", "first_rows of 5 tokens, where an input has 4"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        FREED(run_free) struct run run = {0};
-        struct err why = {0};
-        char *more[] = {(char *)(uintptr_t)cases[k][0]};
-        int code = run_configure(&run, "examples/expert_choice.ini", 1, more, &why);
-        if (code != CODE_INPUT || !strstr(why.text, cases[k][1]))
-            fail_msg("%s: code %d, or no \"%s\" in: %s", cases[k][0], code, cases[k][1], why.text);
     }
 }

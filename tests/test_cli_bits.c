@@ -137,20 +137,25 @@ CLEAN_TEST(test_fewer_steps_are_a_beginning) {
     assert_same("one.h5", "other.h5");
 }
 
+/* With sections of free keys. */
 CLEAN_TEST(test_ini_of_a_file_repeats_it) {
     cli_solve_as("one.h5",
-                 ARGS("--network.gate=softmax", "--network.rho=0.5", "--network.beta=2.5",
+                 ARGS("--network.gate=softmax", "--network.rho=0.5",
                       "--solver.seed=18446744073709551615", "--training.eta0=0.1234567890123456",
                       "--reference.widths=16", "--reference.draws=balanced",
-                      "--reference.centre=no", "--training.loss=logistic"));
+                      "--reference.centre=no", "--training.loss=logistic", "--rates.Q=2.0",
+                      "--init.W_out=3 N^0", "--init.Q=0.5"));
     hid_t file = cli_file("one.h5");
-    FREED(base_free) char *ini = cli_text(file, "parameters", "ini");
+    FREED(base_free)
+    char *ini = cli_text(file, "parameters", "ini"),
+         *rate = cli_text(file, "parameters", "rates.Q"),
+         *scale = cli_text(file, "parameters", "init.W_out");
     H5Fclose(file);
+    assert_string_equal(rate, "2.0");
+    assert_string_equal(scale, "3 N^0");
+    assert_non_null(strstr(ini, "\nQ = 0.5\nW_out = 3 N^0\n"));
     cli_print("again.ini", ini);
-    FREED(cli_free) struct cli_result result;
-    cli_run(&result, ARGS("again.ini"));
-    if (result.code)
-        fail_msg("refused: %s", result.err);
+    cli_done("dmft-solve", ARGS("--quiet", "again.ini"));
     assert_same("one.h5", "again.h5");
     file = cli_file("again.h5");
     FREED(base_free) char *again = cli_text(file, "parameters", "ini");

@@ -1,38 +1,18 @@
 /* Constant rows: the numbers of a function at the places of the sites, by token and in groups, in
- * networks and limits; refusals; networks that have them learn by the derivative of their loss. */
-#define _POSIX_C_SOURCE 200809L
+ * networks and limits; networks that have them learn by the derivative of their loss. */
 #include "tests/support/support.h"
 
 #include "models/engine/node.h"
 
-#define BEGIN                                                                                      \
-    "local a = population('a')\nlocal g = population('g', {of = a, group = 4})\n"                  \
-    "local h = read_in(a, 'W0')\n"
-#define END                                                                                        \
-    "h = tanh(h) * c\nlocal x = map(h, g, 'V') * d\n"                                              \
+static const char ini[] =
+    "[network]\nmodel = program\nprogram_text = "
+    "local a = population('a'); local g = population('g', {of = a, group = 4}); "
+    "local c = constant(a, function(u, s) return u + s / 10 end); "
+    "local d = constant(g, function(u, s) return 1 - u * u * s / 5 end); "
+    "local h = tanh(read_in(a, 'W0')) * c; local x = map(h, g, 'V') * d; "
     "read_out(pool(h + map(tanh(x), a, 'W')), 'w')\n"
-static const char program[] =
-    BEGIN "local c = constant(a, function(u, s) return u + s / 10 end)\n"
-          "local d = constant(g, function(u, s) return 1 - u * u * s / 5 end)\n" END;
-
-static char file[] = "/tmp/test_constant_XXXXXX";
-
-/* A run of this program; CODE_OK or what its refusal is. */
-static int open_run(struct run *run, const char *text, struct err *why) {
-    char ini[96], *key[] = {"data.tokens=3", "data.inputs=2", "reference.widths=12",
-                            "solver.sites=48", "solver.replicates=1"};
-    FILE *out = fopen(file, "w");
-    fputs(text, out);
-    fclose(out);
-    snprintf(ini, sizeof ini, "%s.ini", file);
-    out = fopen(ini, "w");
-    fprintf(out, "[network]\nprogram = %s\n", file);
-    fclose(out);
-    *run = (struct run){0};
-    int code = run_configure(run, ini, 5, key, why);
-    remove(ini);
-    return code;
-}
+    "[data]\ninputs = 2\ntokens = 3\n[solver]\nsites = 48\nreplicates = 1\n"
+    "[reference]\nwidths = 12\n";
 
 static double of_sites(double u, int s) {
     return u + s / 10.;
@@ -56,7 +36,7 @@ static void check(const struct node *v, size_t each, double (*f)(double u, int s
 
 TEST(values) {
     FREED(run_free) struct run run;
-    ASK(open_run(&run, program, err));
+    support_run_text(&run, NULL, ini);
     for (int N = 0; N <= 12; N += 12) {
         FREED(net_free) struct net net;
         int found = 0;
@@ -74,34 +54,3 @@ TEST(values) {
     }
     support_gradient(&run, 12, 23);
 }
-
-TEST(refusals) {
-    static const char *const cases[][2] = {
-        {BEGIN "local c = constant(a, 3)\nlocal d = c\n" END, "function expected, got number"},
-        {BEGIN "local c = constant(a, function(u, s) return 'x' end)\nlocal d = c\n" END,
-         "must give a number from -1e6 to 1e6, and at u = "},
-        {BEGIN "local c = constant(a, function(u, s) return 1 / (s - 2) end)\nlocal d = c\n" END,
-         "token 2, it does not"},
-        {BEGIN "local c = constant(a, function(u, s) return u.x end)\nlocal d = c\n" END,
-         "attempt to index a number value"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        FREED(run_free) struct run run;
-        struct err why = {0};
-        int code = open_run(&run, cases[k][0], &why);
-        if (code != CODE_INPUT || !strstr(why.text, cases[k][1]))
-            fail_msg("case %zu: code %d, or no \"%s\" in: %s", k, code, cases[k][1], why.text);
-    }
-}
-
-static int make_file(void **state) {
-    (void)state;
-    return mkstemp(file) < 0;
-}
-
-static int remove_file(void **state) {
-    (void)state;
-    return remove(file);
-}
-
-AROUND_TESTS(make_file, remove_file)

@@ -62,7 +62,7 @@ TEST(networks_have_the_experts_of_the_limit) {
         {"data/stack.ini", {"solver.expert_sites=512"}, 8, true},
         {"data/transformer.ini", {"data.inputs=4", "data.test_inputs=0"}, 10, true},
     };
-    for (size_t c = 0; c < sizeof of / sizeof *of; c++) {
+    for (size_t c = 0; c < COUNT(of); c++) {
         const char *set[16] = {"output.experts=yes", "reference.widths=32 64 128",
                                "reference.seeds=32", "solver.replicates=8",
                                "solver.sites=512",   "training.steps=8",
@@ -79,7 +79,7 @@ TEST(networks_have_the_experts_of_the_limit) {
         for (int i = 0; i < widths->count; i++)
             ASK(run_ensemble(&run, widths->value[i], run.config.reference.seeds, &networks[i],
                              err));
-        for (int k = 0; k < (int)(sizeof told / sizeof *told); k++)
+        for (int k = 0; k < (int)COUNT(told); k++)
             for (int t = 3; t < 8; t += 4) {
                 bool norm = strstr(told[k].name, "_gradient_") || strstr(told[k].name, "_change_");
                 if ((norm && !of[c].norms) || !z_of(widths, networks, &limit, k, t, &z))
@@ -189,18 +189,5 @@ TEST(fixed_points_have_all_but_changes) {
         for (int k = 0; k < 2; k++)
             support_entry(&record[k], names[i], 3 * row + row / 2, &mean[k], &se[k]);
         CHECK_ABS(mean[1], mean[0], 8 * hypot(se[0], se[1]), "%s", names[i]);
-    }
-}
-
-TEST(networks_without_gates_are_refused) {
-    static const char *const refused[][2] = {{"data/dense.ini", "training.eta0=0.1"},
-                                             {"data/resnet.ini", "training.eta0=0.1"},
-                                             {"data/regime2.ini", "network.gate=constant"}};
-    for (int k = 0; k < 3; k++) {
-        char *set[] = {"output.experts=yes", (char *)(uintptr_t)refused[k][1]};
-        FREED(run_free) struct run run = {0};
-        struct err err;
-        assert_int_equal(run_configure(&run, refused[k][0], 2, set, &err), CODE_INPUT);
-        assert_non_null(strstr(err.text, "the network has no gates of experts"));
     }
 }

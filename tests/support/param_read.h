@@ -36,7 +36,8 @@ static inline void put_file(struct fixture *f, const void *bytes, size_t size) {
 
 static inline int read_bytes(struct fixture *f, const void *bytes, size_t size, int overrides,
                              char *const *override) {
-    memset(f, 0, sizeof *f);
+    memset(f, 0xa5, sizeof *f); /* what is not written shows */
+    f->err = (struct err){0};
     put_file(f, bytes, size);
     int code = params_read(&f->params, table_sections, TABLE_COUNT, f->path, overrides, override,
                            &f->config, &f->err);
