@@ -7,17 +7,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static const struct set good_X = {2, {4, 3}, "double", NULL}, good_y = {1, {4}, "double", NULL};
+static const struct set good_X = SET("double", NULL, 4, 3), good_y = SET("double", NULL, 4);
 
 FOLDER_TEST(test_data) {
-    const struct data_case cases[] = {
-        {good_X, good_y, "", NULL},
-        {{2, {4, 3}, "int", NULL}, {2, {4, 1}, "float", NULL}, "", NULL}};
+    const struct data_case cases[] = {{good_X, good_y, "", NULL},
+                                      {SET("int", NULL, 4, 3), SET("float", NULL, 4, 1), "", NULL}};
     char path[PATH_MAX];
     struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         write_case(path, &cases[k]);
         assert_ok(data_read(&data, path, &mse, &err), &err);
         assert_true(data.P == 4 && data.D == 3 && data.X[7] == 7 && data.y[3] == 3);
@@ -34,15 +33,11 @@ FOLDER_TEST(test_test_inputs) {
         struct set X, y;
         const char *part;
     } cases[] = {
-        {{2, {2, 3}, "double", NULL}, {1, {2}, "double", NULL}, NULL},
-        {{2, {2, 4}, "double", NULL},
-         {1, {2}, "double", NULL},
-         "X has 3 numbers in each and X_test 4"},
-        {{2, {2, 3}, "double", NULL},
-         {1, {3}, "double", NULL},
-         "X_test has 2 inputs and y_test has 3"},
-        {{2, {2, 3}, "double", NULL}, {.rank = -1}, "no dataset y_test"},
-        {{2, {3, 3}, "double", NULL}, {1, {3}, "double", NULL}, "X_test is too large"},
+        {SET("double", NULL, 2, 3), SET("double", NULL, 2), NULL},
+        {SET("double", NULL, 2, 4), SET("double", NULL, 2), "X has 3 numbers in each and X_test 4"},
+        {SET("double", NULL, 2, 3), SET("double", NULL, 3), "X_test has 2 inputs and y_test has 3"},
+        {SET("double", NULL, 2, 3), {.rank = -1}, "no dataset y_test"},
+        {SET("double", NULL, 3, 3), SET("double", NULL, 3), "X_test is too large"},
     };
     const struct data_case train = {good_X, good_y, "", NULL};
     const struct data_wanted wanted = {.loss = &loss_mse, .most = 20};
@@ -50,7 +45,7 @@ FOLDER_TEST(test_test_inputs) {
     struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         write_case(path, &train);
         hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
         write_set(file, "X_test", &cases[k].X, "");
@@ -72,40 +67,33 @@ FOLDER_TEST(test_data_refused) {
     const struct data_case cases[] = {
         {{.rank = -1}, good_y, "", "no dataset X"},
         {good_X, {.rank = -1}, "", "no dataset y"},
-        {{1, {4}, "double", NULL}, good_y, "", "X has rank 1"},
-        {{4, {2, 3, 1, 2}, "double", NULL}, good_y, "", "X has rank 4"},
-        {good_X, {4, {4, 1, 1, 1}, "double", NULL}, "", "y has rank 4"},
+        {SET("double", NULL, 4), good_y, "", "X has rank 1"},
+        {SET("double", NULL, 2, 3, 1, 2), good_y, "", "X has rank 4"},
+        {good_X, SET("double", NULL, 4, 1, 1, 1), "", "y has rank 4"},
         {{0, {0}, "double", NULL}, good_y, "", "X has rank 0"},
         {good_X, {0, {0}, "double", NULL}, "", "y has rank 0"},
-        {good_X, {1, {5}, "double", NULL}, "", "X has 4 inputs and y has 5"},
-        {{2, {0, 3}, "double", NULL}, {1, {0}, "double", NULL}, "", "X is empty (0 x 3"},
-        {{2, {4, 0}, "double", NULL}, good_y, "", "X is empty (4 x 0"},
-        {good_X, {2, {4, 0}, "double", NULL}, "", "y is empty (4 x 0"},
-        {{3, {2, 2, 3}, "double", NULL},
-         {3, {2, 3, 1}, "double", NULL},
-         "",
+        {good_X, SET("double", NULL, 5), "", "X has 4 inputs and y has 5"},
+        {SET("double", NULL, 0, 3), SET("double", NULL, 0), "", "X is empty (0 x 3"},
+        {SET("double", NULL, 4, 0), good_y, "", "X is empty (4 x 0"},
+        {good_X, SET("double", NULL, 4, 0), "", "y is empty (4 x 0"},
+        {SET("double", NULL, 2, 2, 3), SET("double", NULL, 2, 3, 1), "",
          "in X has 2 rows and in y 3"},
-        {{2, {4, 3}, "text", NULL}, good_y, "", "X does not hold"},
-        {good_X, {1, {4}, "text", NULL}, "", "y does not hold"},
+        {SET("text", NULL, 4, 3), good_y, "", "X does not hold"},
+        {good_X, SET("text", NULL, 4), "", "y does not hold"},
         {{0, {0}, "group", NULL}, good_y, "", "X is not a dataset"},
         {good_X, good_y, "nan", "X[1][2] is NaN"},
         {good_X, good_y, "inf", "y[1] is infinite"},
-        {{3, {2, 2, 3}, "double", NULL},
-         {3, {2, 2, 1}, "double", NULL},
-         "nan",
-         "X[0][1][2] is NaN"},
-        {{3, {2, 2, 3}, "double", NULL},
-         {3, {2, 2, 1}, "double", NULL},
-         "inf",
+        {SET("double", NULL, 2, 2, 3), SET("double", NULL, 2, 2, 1), "nan", "X[0][1][2] is NaN"},
+        {SET("double", NULL, 2, 2, 3), SET("double", NULL, 2, 2, 1), "inf",
          "y[0][1][0] is infinite"},
-        {{2, {13, 2}, "double", NULL}, {1, {13}, "double", NULL}, "", "13 x 2"},
-        {good_X, {2, {4, 4}, "double", NULL}, "", "y is too large, 4 x 4"},
+        {SET("double", NULL, 13, 2), SET("double", NULL, 13), "", "13 x 2"},
+        {good_X, SET("double", NULL, 4, 4), "", "y is too large, 4 x 4"},
     };
     char path[PATH_MAX];
     struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         write_case(path, &cases[k]);
         assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, cases[k].part, &err);
         assert_non_null(strstr(err.text, path));

@@ -42,8 +42,9 @@ static hid_t new_file(const char *name) {
 }
 
 /* plist: of the creation, closed here. */
-static void add(hid_t file, const char *name, int rank, hid_t plist, const double *value) {
-    hid_t space = H5Screate_simple(rank, shape, NULL);
+static void add_large(hid_t file, const char *name, int rank, const hsize_t *size, hid_t plist,
+                      const double *value) {
+    hid_t space = H5Screate_simple(rank, size, NULL);
     hid_t set = H5Dcreate2(file, name, H5T_IEEE_F64LE, space, H5P_DEFAULT, plist, H5P_DEFAULT);
     assert_true(set >= 0);
     if (value)
@@ -52,6 +53,10 @@ static void add(hid_t file, const char *name, int rank, hid_t plist, const doubl
     H5Sclose(space);
     if (plist != H5P_DEFAULT)
         H5Pclose(plist);
+}
+
+static void add(hid_t file, const char *name, int rank, hid_t plist, const double *value) {
+    add_large(file, name, rank, shape, plist, value);
 }
 
 static hid_t creation(void) {
@@ -74,11 +79,16 @@ static hid_t layout_of(enum layout layout, int rank) {
     return plist;
 }
 
-static void write_layout(enum layout layout) {
+/* The file, with X and y of these layouts and values (NULL: nobody has written any). */
+static void write_file(hid_t X, const double *x, hid_t y, const double *t) {
     hid_t file = new_file(path);
-    add(file, "X", 2, layout_of(layout, 2), values);
-    add(file, "y", 1, layout_of(layout, 1), targets);
+    add(file, "X", 2, X, x);
+    add(file, "y", 1, y, t);
     assert_true(H5Fclose(file) >= 0);
+}
+
+static void write_layout(enum layout layout) {
+    write_file(layout_of(layout, 2), values, layout_of(layout, 1), targets);
 }
 
 static void refused(const char *part) {
@@ -138,10 +148,7 @@ TEST(test_virtual) {
         hid_t plist = creation();
         assert_true(H5Pset_virtual(plist, space, missing ? "/nowhere.h5" : other, "/X", space) >=
                     0);
-        file = new_file(path);
-        add(file, "X", 2, plist, NULL);
-        add(file, "y", 1, H5P_DEFAULT, targets);
-        H5Fclose(file);
+        write_file(plist, NULL, H5P_DEFAULT, targets);
         refused("X is a virtual dataset");
     }
     H5Sclose(space);
@@ -149,11 +156,9 @@ TEST(test_virtual) {
 
 TEST(test_external) {
     for (int missing = 0; missing < 2; missing++) {
-        hid_t plist = creation(), file = new_file(path);
+        hid_t plist = creation();
         assert_true(H5Pset_external(plist, raw, 0, H5F_UNLIMITED) >= 0);
-        add(file, "X", 2, plist, missing ? NULL : values);
-        add(file, "y", 1, H5P_DEFAULT, targets);
-        H5Fclose(file);
+        write_file(plist, missing ? NULL : values, H5P_DEFAULT, targets);
         if (missing)
             remove(raw);
         refused("X is stored in external files");
@@ -164,15 +169,11 @@ TEST(test_unwritten) {
     for (enum layout layout = CONTIGUOUS; layout < LAYOUTS; layout++) {
         if (layout == COMPACT)
             continue; /* has its values from the start */
-        hid_t file = new_file(path);
-        add(file, "X", 2, H5P_DEFAULT, values);
-        add(file, "y", 1, layout_of(layout, 1), NULL);
-        H5Fclose(file);
+        write_file(H5P_DEFAULT, values, layout_of(layout, 1), NULL);
         refused("y was never written");
     }
-    hid_t file = new_file(path);
-    add(file, "X", 2, layout_of(CHUNKED, 2), NULL);
-    add(file, "y", 1, H5P_DEFAULT, targets);
+    write_file(layout_of(CHUNKED, 2), NULL, H5P_DEFAULT, targets);
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
     hid_t set = H5Dopen2(file, "X", H5P_DEFAULT), space = H5Dget_space(set);
     const hsize_t start[2] = {0, 0}, count[2] = {2, 2}; /* two chunks of four */
     hid_t memory = H5Screate_simple(2, count, NULL);
@@ -274,19 +275,11 @@ TEST(test_large) {
         for (int k = 0; k < COLUMNS; k++)
             y[i] = X[i][k] = i * 1e-3 + k;
     for (int chunked = 0; chunked < 2; chunked++) {
-        hid_t file = new_file(path), space = H5Screate_simple(2, size, NULL), plist = creation();
+        hid_t file = new_file(path), plist = creation();
         if (chunked)
             assert_true(H5Pset_chunk(plist, 2, chunk) >= 0);
-        hid_t set = H5Dcreate2(file, "X", H5T_IEEE_F64LE, space, H5P_DEFAULT, plist, H5P_DEFAULT);
-        assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, X) >= 0);
-        H5Dclose(set);
-        H5Sclose(space);
-        H5Pclose(plist);
-        space = H5Screate_simple(1, size, NULL);
-        set = H5Dcreate2(file, "y", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-        assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, y) >= 0);
-        H5Dclose(set);
-        H5Sclose(space);
+        add_large(file, "X", 2, size, plist, X[0]);
+        add_large(file, "y", 1, size, H5P_DEFAULT, y);
         H5Fclose(file);
         ASK(data_read(&data, path, &many, err));
         assert_memory_equal(data.X, X, sizeof X);

@@ -4,14 +4,12 @@
 
 #include <limits.h>
 
-#define ONES(...)                                                                                  \
-    (const double[]) {                                                                             \
-        __VA_ARGS__                                                                                \
-    }
+/* Inputs: three of one row of two numbers, and three of two rows. */
+#define ROW SET("double", NULL, 3, 2)
+#define ROWS SET("double", NULL, 3, 2, 2)
 
 /* Every shape of y, and what becomes of it. */
 FOLDER_TEST(test_targets) {
-    const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
     const struct {
         struct set X, y;
         const struct loss *loss;
@@ -20,102 +18,43 @@ FOLDER_TEST(test_targets) {
         bool per_token, classes;
         const double *want; /* [places][C]; NULL: as stored */
     } cases[] = {
-        {X, {1, {3}, "double", ONES(1, -1, 1)}, &loss_mse, 0, 1, false, true, NULL},
-        {X, {1, {3}, "int", ONES(1, 0, 1)}, &loss_mse, 1, 1, false, false, NULL},
-        {X, {2, {3, 1}, "int", ONES(1, -1, 1)}, &loss_logistic, 0, 1, false, true, NULL},
-        {X, {2, {3, 2}, "double", ONES(.5, 2, 1, 0, 0, 1)}, &loss_mse, 0, 2, false, false, NULL},
-        {X, {2, {3, 2}, "float", ONES(1, 0, 1, 0, 0, 1)}, &loss_mse, 2, 2, false, true, NULL},
-        {X, {2, {3, 2}, "float", ONES(1, 0, 1, 0, 0, 0)}, &loss_mse, 2, 2, false, false, NULL},
-        {X, {1, {3}, "int", ONES(1, 0, 1)}, &loss_mse, 2, 2, false, true, ONES(0, 1, 1, 0, 0, 1)},
-        {X,
-         {1, {3}, "double", ONES(2, 0, 1)},
-         &loss_cross_entropy,
-         0,
-         3,
-         false,
-         true,
-         ONES(0, 0, 1, 1, 0, 0, 0, 1, 0)},
-        {X,
-         {2, {3, 1}, "int", ONES(1, 0, 1)},
-         &loss_cross_entropy,
-         3,
-         3,
-         false,
-         true,
-         ONES(0, 1, 0, 1, 0, 0, 0, 1, 0)},
-        {X,
-         {2, {3, 2}, "int", ONES(1, 0, 1, 0, 0, 1)},
-         &loss_cross_entropy,
-         0,
-         2,
-         false,
-         true,
+        {ROW, SET("double", NUMBERS(1, -1, 1), 3), &loss_mse, 0, 1, false, true, NULL},
+        {ROW, SET("int", NUMBERS(1, 0, 1), 3), &loss_mse, 1, 1, false, false, NULL},
+        {ROW, SET("int", NUMBERS(1, -1, 1), 3, 1), &loss_logistic, 0, 1, false, true, NULL},
+        {ROW, SET("double", NUMBERS(.5, 2, 1, 0, 0, 1), 3, 2), &loss_mse, 0, 2, false, false, NULL},
+        {ROW, SET("float", NUMBERS(1, 0, 1, 0, 0, 1), 3, 2), &loss_mse, 2, 2, false, true, NULL},
+        {ROW, SET("float", NUMBERS(1, 0, 1, 0, 0, 0), 3, 2), &loss_mse, 2, 2, false, false, NULL},
+        {ROW, SET("int", NUMBERS(1, 0, 1), 3), &loss_mse, 2, 2, false, true,
+         NUMBERS(0, 1, 1, 0, 0, 1)},
+        {ROW, SET("double", NUMBERS(2, 0, 1), 3), &loss_cross_entropy, 0, 3, false, true,
+         NUMBERS(0, 0, 1, 1, 0, 0, 0, 1, 0)},
+        {ROW, SET("int", NUMBERS(1, 0, 1), 3, 1), &loss_cross_entropy, 3, 3, false, true,
+         NUMBERS(0, 1, 0, 1, 0, 0, 0, 1, 0)},
+        {ROW, SET("int", NUMBERS(1, 0, 1, 0, 0, 1), 3, 2), &loss_cross_entropy, 0, 2, false, true,
          NULL},
         /* two rows in each input: integers [3][2] are labels of rows, floats are two outputs */
-        {rows,
-         {1, {3}, "int", ONES(1, 0, 1)},
-         &loss_cross_entropy,
-         0,
-         2,
-         false,
-         true,
-         ONES(0, 1, 1, 0, 0, 1)},
-        {rows,
-         {2, {3, 2}, "int", ONES(1, 0, -1, 1, 0, 1)},
-         &loss_cross_entropy,
-         0,
-         2,
-         true,
-         true,
-         ONES(0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 1)},
-        {rows,
-         {2, {3, 2}, "double", ONES(1, 0, 1, 0, 0, 1)},
-         &loss_cross_entropy,
-         0,
-         2,
-         false,
-         true,
+        {ROWS, SET("int", NUMBERS(1, 0, 1), 3), &loss_cross_entropy, 0, 2, false, true,
+         NUMBERS(0, 1, 1, 0, 0, 1)},
+        {ROWS, SET("int", NUMBERS(1, 0, -1, 1, 0, 1), 3, 2), &loss_cross_entropy, 0, 2, true, true,
+         NUMBERS(0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 1)},
+        {ROWS, SET("double", NUMBERS(1, 0, 1, 0, 0, 1), 3, 2), &loss_cross_entropy, 0, 2, false,
+         true, NULL},
+        {ROWS, SET("int", NUMBERS(1, -1, -1, 1, -1, 1), 3, 2), &loss_logistic, 0, 1, true, true,
          NULL},
-        {rows,
-         {2, {3, 2}, "int", ONES(1, -1, -1, 1, -1, 1)},
-         &loss_logistic,
-         0,
-         1,
-         true,
-         true,
-         NULL},
-        {rows, {2, {3, 3}, "int", NULL}, &loss_mse, 0, 3, false, false, NULL},
-        {rows, {3, {3, 2, 1}, "double", NULL}, &loss_mse, 0, 1, true, false, NULL},
-        {rows,
-         {3, {3, 2, 1}, "double", ONES(1, 0, 1, 1, 0, 1)},
-         &loss_mse,
-         2,
-         2,
-         true,
-         true,
-         ONES(0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1)},
-        {rows,
-         {3, {3, 2, 2}, "int", ONES(1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0)},
-         &loss_cross_entropy,
-         0,
-         2,
-         true,
-         true,
-         NULL},
-        {{3, {3, 1, 2}, "double", NULL},
-         {3, {3, 1, 2}, "double", NULL},
-         &loss_mse,
-         0,
-         2,
-         false,
-         false,
+        {ROWS, SET("int", NULL, 3, 3), &loss_mse, 0, 3, false, false, NULL},
+        {ROWS, SET("double", NULL, 3, 2, 1), &loss_mse, 0, 1, true, false, NULL},
+        {ROWS, SET("double", NUMBERS(1, 0, 1, 1, 0, 1), 3, 2, 1), &loss_mse, 2, 2, true, true,
+         NUMBERS(0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1)},
+        {ROWS, SET("int", NUMBERS(1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0), 3, 2, 2),
+         &loss_cross_entropy, 0, 2, true, true, NULL},
+        {SET("double", NULL, 3, 1, 2), SET("double", NULL, 3, 1, 2), &loss_mse, 0, 2, false, false,
          NULL},
     };
     char path[PATH_MAX];
     struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         const struct data_wanted wanted = {cases[k].loss, cases[k].outputs, .most = 18};
         const struct data_case one = {cases[k].X, cases[k].y, "", NULL};
         write_case(path, &one);
@@ -136,72 +75,45 @@ FOLDER_TEST(test_targets) {
 }
 
 FOLDER_TEST(test_targets_refused) {
-    const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
     const struct {
         struct set X, y;
         const struct loss *loss;
         int outputs;
         const char *part;
     } cases[] = {
-        {X, {2, {3, 2}, "double", NULL}, &loss_logistic, 0, "logistic has one output"},
-        {X,
-         {2, {3, 2}, "double", NULL},
-         &loss_mse,
-         3,
+        {ROW, SET("double", NULL, 3, 2), &loss_logistic, 0, "logistic has one output"},
+        {ROW, SET("double", NULL, 3, 2), &loss_mse, 3,
          "y has 2 columns, but [network] outputs = 3"},
-        {X,
-         {2, {3, 2}, "double", NULL},
-         &loss_mse,
-         1,
+        {ROW, SET("double", NULL, 3, 2), &loss_mse, 1,
          "y has 2 columns, but [network] outputs = 1"},
-        {X,
-         {1, {3}, "double", ONES(0, 1.5, 1)},
-         &loss_cross_entropy,
-         0,
+        {ROW, SET("double", NUMBERS(0, 1.5, 1), 3), &loss_cross_entropy, 0,
          "y[1] = 1.5, where classes"},
-        {X, {1, {3}, "double", ONES(0, 1.5, 1)}, &loss_mse, 2, "y[1] = 1.5, where classes"},
-        {X, {1, {3}, "int", ONES(1, 1, -1)}, &loss_cross_entropy, 0, "y[2] = -1, where classes"},
-        {X, {1, {3}, "int", ONES(1, 2, 0)}, &loss_cross_entropy, 2, "0 to 1, as [network] outputs"},
-        {X, {1, {3}, "int", ONES(0, 0, 0)}, &loss_cross_entropy, 0, "every label is 0"},
-        {X, {1, {3}, "double", ONES(0, 3e9, 0)}, &loss_cross_entropy, 0, "y[1] = 3e+09, where"},
-        {X, {1, {3}, "int", ONES(0, 99, 0)}, &loss_cross_entropy, 0, "100 classes at 3 places"},
-        {X,
-         {2, {3, 2}, "double", ONES(1, 0, 1, 1, 0, 1)},
-         &loss_cross_entropy,
-         0,
+        {ROW, SET("double", NUMBERS(0, 1.5, 1), 3), &loss_mse, 2, "y[1] = 1.5, where classes"},
+        {ROW, SET("int", NUMBERS(1, 1, -1), 3), &loss_cross_entropy, 0, "y[2] = -1, where classes"},
+        {ROW, SET("int", NUMBERS(1, 2, 0), 3), &loss_cross_entropy, 2,
+         "0 to 1, as [network] outputs"},
+        {ROW, SET("int", NUMBERS(0, 0, 0), 3), &loss_cross_entropy, 0, "every label is 0"},
+        {ROW, SET("double", NUMBERS(0, 3e9, 0), 3), &loss_cross_entropy, 0, "y[1] = 3e+09, where"},
+        {ROW, SET("int", NUMBERS(0, 99, 0), 3), &loss_cross_entropy, 0, "100 classes at 3 places"},
+        {ROW, SET("double", NUMBERS(1, 0, 1, 1, 0, 1), 3, 2), &loss_cross_entropy, 0,
          "y[1] is not one-hot"},
-        {X,
-         {2, {3, 2}, "double", ONES(1, 0, 0, 0, 0, 1)},
-         &loss_cross_entropy,
-         0,
+        {ROW, SET("double", NUMBERS(1, 0, 0, 0, 0, 1), 3, 2), &loss_cross_entropy, 0,
          "y[1] is not one-hot"},
-        {rows,
-         {3, {3, 2, 2}, "double", ONES(1, 0, .5, .5, 0, 1, 0, 1, 0, 1, 0, 1)},
-         &loss_cross_entropy,
-         0,
-         "y[0][1] is not one-hot (one 1 and zeros, or zeros alone"},
-        {rows,
-         {2, {3, 2}, "int", ONES(1, 0, -1, -2, 0, 1)},
-         &loss_cross_entropy,
-         0,
+        {ROWS, SET("double", NUMBERS(1, 0, .5, .5, 0, 1, 0, 1, 0, 1, 0, 1), 3, 2, 2),
+         &loss_cross_entropy, 0, "y[0][1] is not one-hot (one 1 and zeros, or zeros alone"},
+        {ROWS, SET("int", NUMBERS(1, 0, -1, -2, 0, 1), 3, 2), &loss_cross_entropy, 0,
          "y[1][1] = -2, where classes are integers from 0 on, or -1"},
-        {rows, {2, {3, 2}, "int", ONES(1, 0, -1, 0, 0, 1)}, &loss_mse, 2, "y[1][0] = -1, where"},
-        {rows,
-         {2, {3, 2}, "int", ONES(-1, -1, -1, -1, -1, -1)},
-         &loss_cross_entropy,
-         0,
+        {ROWS, SET("int", NUMBERS(1, 0, -1, 0, 0, 1), 3, 2), &loss_mse, 2, "y[1][0] = -1, where"},
+        {ROWS, SET("int", NUMBERS(-1, -1, -1, -1, -1, -1), 3, 2), &loss_cross_entropy, 0,
          "y asks for nothing"},
-        {rows,
-         {3, {3, 2, 2}, "int", ONES(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)},
-         &loss_cross_entropy,
-         0,
-         "y asks for nothing"},
+        {ROWS, SET("int", NUMBERS(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 3, 2, 2),
+         &loss_cross_entropy, 0, "y asks for nothing"},
     };
     char path[PATH_MAX];
     struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         const struct data_wanted wanted = {cases[k].loss, cases[k].outputs, .most = 18};
         const struct data_case one = {cases[k].X, cases[k].y, "", NULL};
         write_case(path, &one);
@@ -213,48 +125,47 @@ FOLDER_TEST(test_targets_refused) {
 /* Test inputs count for the number of classes, and are as the others. */
 FOLDER_TEST(test_test_targets) {
     const char *const names[] = {"X", "y", "X_test", "y_test"};
-    const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
-    const struct set labels = {1, {3}, "int", ONES(0, 1, 0)};
-    const struct set large = {1, {3}, "int", ONES(0, 2, 0)};
+    const struct set labels = SET("int", NUMBERS(0, 1, 0), 3);
+    const struct set large = SET("int", NUMBERS(0, 2, 0), 3);
     const struct {
         struct set set[4];
         const struct loss *loss;
         const char *part;
     } cases[] = {
-        {{X, large, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(1)}},
+        {{ROW, large, SET("double", NULL, 1, 2), SET("int", NUMBERS(1), 1)},
          &loss_cross_entropy,
          NULL},
-        {{X, labels, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(2)}},
+        {{ROW, labels, SET("double", NULL, 1, 2), SET("int", NUMBERS(2), 1)},
          &loss_cross_entropy,
          NULL},
-        {{X, labels, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(-1)}},
+        {{ROW, labels, SET("double", NULL, 1, 2), SET("int", NUMBERS(-1), 1)},
          &loss_cross_entropy,
          "y_test[0] = -1"},
-        {{X, labels, {2, {1, 2}, "double", NULL}, {2, {1, 2}, "int", NULL}},
+        {{ROW, labels, SET("double", NULL, 1, 2), SET("int", NULL, 1, 2)},
          &loss_mse,
          "not of the same kind, 1 numbers for each input and 2 for each input"},
-        {{rows, labels, {3, {1, 2, 2}, "double", NULL}, {2, {1, 2}, "int", NULL}},
+        {{ROWS, labels, SET("double", NULL, 1, 2, 2), SET("int", NULL, 1, 2)},
          &loss_mse,
          "not of the same kind, 1 numbers for each input and 1 for each token"},
-        {{X, labels, {3, {1, 2, 1}, "double", NULL}, labels},
+        {{ROW, labels, SET("double", NULL, 1, 2, 1), labels},
          &loss_mse,
          "in rows of another length"},
-        {{rows, labels, {3, {1, 4, 1}, "double", NULL}, labels},
+        {{ROWS, labels, SET("double", NULL, 1, 4, 1), labels},
          &loss_mse,
          "in rows of another length"},
-        {{rows, labels, {3, {1, 4, 2}, "double", NULL}, labels},
+        {{ROWS, labels, SET("double", NULL, 1, 4, 2), labels},
          &loss_mse,
          "X has 4 numbers in each and X_test 8"},
-        {{rows, labels, {2, {1, 2}, "double", NULL}, labels},
+        {{ROWS, labels, SET("double", NULL, 1, 2), labels},
          &loss_mse,
          "X has 4 numbers in each and X_test 2"},
-        {{X, labels, {.rank = -1}, labels}, &loss_mse, "has y_test and no X_test"},
+        {{ROW, labels, {.rank = -1}, labels}, &loss_mse, "has y_test and no X_test"},
     };
     char path[PATH_MAX];
     struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         const struct data_wanted wanted = {.loss = cases[k].loss, .most = 20};
         write_sets(path, 4, names, cases[k].set, "");
         int code = data_read(&data, path, &wanted, &err);

@@ -15,6 +15,10 @@ struct set {
     const char *type; /* of the file: double, float, int, text, group */
     const double *value;
 };
+#define NUMBERS(...) ((const double[]){__VA_ARGS__})
+/* One of this shape, with its numbers or NULL. */
+#define SET(type, numbers, ...)                                                                    \
+    { COUNT(((hsize_t[]){__VA_ARGS__})), {__VA_ARGS__}, type, numbers }
 struct data_case {
     struct set X, y;
     const char *what; /* the values of X and y that are spoilt, see write_set */
