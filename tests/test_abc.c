@@ -67,7 +67,7 @@ static void check_network(const char *network, const char *optimizer, int width)
     change.matrix = -1;
     follow(&plain, &run, width);
     for (int k = 0; k < plain.matrices; k++)
-        for (size_t i = 0; i < sizeof s / sizeof *s; i++) {
+        for (size_t i = 0; i < COUNT(s); i++) {
             change.matrix = k;
             change.a0 = s[i];
             change.s_f = 1 / s[i];
@@ -96,8 +96,8 @@ TEST(a_matrix_is_its_product) {
         "model = residual\nalpha = 0.5\nexpert_width = 4\ndepth = 2\n[solver]\nexpert_sites = 8",
     };
     static const char *const optimizers[] = {"gd", "momentum", "adam", "adamw", "muon"};
-    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
-        for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)
+    for (size_t i = 0; i < COUNT(networks); i++)
+        for (size_t k = 0; k < COUNT(optimizers); k++)
             for (int width = 0; width <= N; width += N)
                 check_network(networks[i], optimizers[k], width);
 }

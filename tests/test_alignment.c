@@ -17,7 +17,7 @@ static void measure(struct record *record, const char *const *more) {
  * entries of x, and nothing passes on a change of it. */
 TEST(of_a_step_along_its_own_input) {
     FREED(record_free) struct record record;
-    measure(&record, (const char *const[]){"rates.W1=0", NULL});
+    measure(&record, ARGS("rates.W1=0"));
     for (int t = 1; t < 3; t++) {
         CHECK_ABS(support_value(&record, "rms_Q_eff_aligned", 0, t, 0), N, 1e-9, "Q, t = %d", t);
         CHECK_ABS(support_value(&record, "rms_W_in_eff_aligned", 0, t, 0), N, 1e-9, "t = %d", t);
@@ -30,8 +30,7 @@ TEST(of_a_step_along_its_own_input) {
  * neither the matrix nor its input moves. */
 TEST(of_a_change_along_the_read_out) {
     FREED(record_free) struct record record;
-    measure(&record,
-            (const char *const[]){"rates.W1=0", "rates.Q=0", "rates.W_in=0", "rates.w=0", NULL});
+    measure(&record, ARGS("rates.W1=0", "rates.Q=0", "rates.W_in=0", "rates.w=0"));
     for (int t = 1; t < 3; t++)
         CHECK_ABS(support_value(&record, "rms_w_prop_aligned", 0, t, 0), N, 1e-9, "t = %d", t);
     assert_true(isnan(support_value(&record, "rms_w_eff_aligned", 0, 1, 0)));
@@ -42,7 +41,7 @@ TEST(of_a_change_along_the_read_out) {
  * through the experts alone, so that the ratio is about N^1/2, a third of N. */
 TEST(of_independent_entries) {
     FREED(record_free) struct record record;
-    measure(&record, (const char *const[]){"rates.Q=0", NULL});
+    measure(&record, ARGS("rates.Q=0"));
     double ratio = support_value(&record, "rms_Q_prop_aligned", 0, 1, 0);
     assert_true(ratio > 0.5 * sqrt(N) && ratio < 2 * sqrt(N));
 }
@@ -52,16 +51,16 @@ TEST(beside_parts) {
     FREED(record_free) struct record record, parts;
     measure(&record, (const char *const[]){NULL});
     support_one("data/regime2.ini",
-                (const char *const[]){"reference.coordinate_check=yes", "data.inputs=1",
-                                      "training.steps=3", "output.kernels=none", NULL},
+                ARGS("reference.coordinate_check=yes", "data.inputs=1", "training.steps=3",
+                     "output.kernels=none"),
                 N, &parts);
     support_same(&parts, &record);
     assert_null(record_find(&parts, "rms_Q_eff_aligned"));
     record_free(&record);
     support_one("data/regime2.ini",
-                (const char *const[]){"reference.coordinate_check=alignment", "solver.sites=64",
-                                      "solver.expert_sites=64", "training.steps=2",
-                                      "output.kernels=none", "output.responses=no", NULL},
+                ARGS("reference.coordinate_check=alignment", "solver.sites=64",
+                     "solver.expert_sites=64", "training.steps=2", "output.kernels=none",
+                     "output.responses=no"),
                 0, &record);
     assert_null(record_find(&record, "rms_Q_eff_aligned"));
 }

@@ -38,7 +38,7 @@ TEST(rests_with_a_zero_read_out_in_mup) {
         {"network.parameterization=mssp", "network.read_out=zero", "training.optimizer=muon",
          false},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < COUNT(table); i++) {
         FREED(run_free) struct run run;
         struct comparison side = {0};
         march(&run, table[i].parameterization, table[i].read_out, table[i].optimizer);

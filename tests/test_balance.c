@@ -36,7 +36,7 @@ TEST(gradient_by_differences) {
          {"network.rho=0.5", "network.balance_loss=0.3", "network.z_loss=0.1",
           "network.block_norm=both", "network.gate=softmax"}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         const char *overrides[20] = {"training.eta0=0.2", "data.inputs=3", "data.test_inputs=0",
                                      "reference.widths=16", "reference.centre=no"};
         FREED(run_free) struct run run;
@@ -147,8 +147,7 @@ TEST(the_first_of_equal_numbers) {
                  "read_out(x + m[1] * z[1] * x, 'w')",
                  K);
         support_run(&run, "examples/dense.ini",
-                    (const char *const[]){"network.program=t.lua", text, "data.inputs=2",
-                                          "solver.replicates=0", NULL});
+                    ARGS("network.program=t.lua", text, "data.inputs=2", "solver.replicates=0"));
         support_begin(&net, &run, 8, 0);
         const double *m = support_measured(&net, "m");
         for (int k = 0; k < 8; k++)
@@ -187,7 +186,7 @@ TEST(biases_balance) {
         {"data/regime1.ini", {FEW, "network.rho=0.25", "network.q0=2"}},
         {"data/regime2.ini", {"network.rho=0.25", "network.kappa=0.5", "solver.expert_sites=64"}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         double first[2], last[2], free_first[2], free_last[2];
         loads(cases[i].file, cases[i].more, "network.eta_bias=0.1", first, last);
         loads(cases[i].file, cases[i].more, "network.eta_bias=0", free_first, free_last);

@@ -242,27 +242,36 @@ TEST(test_rows_of_all_sizes) {
     assert_int_equal(check_mixtures(rows + 1, 0, 1, 1e-12), 1);
 }
 
+/* Values of a smooth random function, row mu: size[mu] times it at the place at[mu]. */
+static void smooth(double *x, int rows, size_t sites, const double *at, const double *size,
+                   int waves, double decay) {
+    FREED(base_free) double *wave = memory(2 * sites, sizeof *wave);
+    memset(x, 0, (size_t)rows * sites * sizeof *x);
+    for (int w = 0; w < waves; w++) {
+        draw(wave, 2 * sites, (uint32_t)w);
+        for (int mu = 0; mu < rows; mu++) {
+            double share = size[mu] * exp(-w * w * decay), c = cos(w * at[mu]), s = sin(w * at[mu]);
+            for (size_t i = 0; i < sites; i++)
+                x[(size_t)mu * sites + i] += share * (c * wave[i] + s * wave[sites + i]);
+        }
+    }
+}
+
 /* The rows of one block determine each other more and more: the values of a smooth function at n
  * points, and a chain in which each row is within `rest` of what the one before it has shown. */
 TEST(test_smooth_rows) {
-    enum { N = 32, SITES = 250, WAVES = 60 };
+    enum { N = 32, SITES = 250 };
     static const double lengths[] = {0.05, 0.2, 0.5, 1};
-    double *x = memory((size_t)N * SITES, sizeof *x), wave[2 * SITES];
+    static double x[N * SITES];
+    double at[N], size[N];
+    for (int mu = 0; mu < N; mu++)
+        at[mu] = (double)mu / N, size[mu] = 0.3;
     for (size_t n = 0; n < LENGTH(lengths); n++) {
-        memset(x, 0, (size_t)N * SITES * sizeof *x);
-        for (int w = 0; w < WAVES; w++) {
-            draw(wave, 2 * SITES, (uint32_t)w);
-            for (size_t i = 0; i < (size_t)N * SITES; i++) {
-                double phase = w * (double)(i / SITES) / N;
-                x[i] += 0.3 * exp(-w * w * lengths[n] * lengths[n] / 4) *
-                        (wave[i % SITES] * cos(phase) + wave[SITES + i % SITES] * sin(phase));
-            }
-        }
+        smooth(x, N, SITES, at, size, 60, lengths[n] * lengths[n] / 4);
         for (double threshold = 1e-2; threshold > 1e-7; threshold /= 10)
             for (int base = 0; base < 20; base += 12)
                 check_residual(x, base, N - base, SITES, 1, threshold);
     }
-    free(x);
 }
 
 TEST(test_chain_of_rows) {
@@ -350,27 +359,20 @@ TEST(test_sizes_of_blocks) {
 /* Values of a smooth function at many points, one after the other or here and there, among them
  * some points again, once or with another factor, and rows of zeros. */
 TEST(test_many_smooth_rows) {
-    enum { WAVES = 150 };
-    double *x = memory((size_t)LARGE * LARGE_SITES, sizeof *x), wave[2 * LARGE_SITES];
+    static double x[LARGE * LARGE_SITES];
+    double at[LARGE], size[LARGE];
     for (int stride = 1; stride < 50; stride += 36) {
-        memset(x, 0, (size_t)LARGE * LARGE_SITES * sizeof *x);
-        for (int w = 0; w < WAVES; w++) {
-            draw(wave, 2 * LARGE_SITES, (uint32_t)w);
-            for (size_t i = 0; i < (size_t)LARGE * LARGE_SITES; i++) {
-                int mu = (int)(i / LARGE_SITES), point = mu % 9 == 8 ? mu - 5 : mu;
-                double phase = w * (double)(point * stride % LARGE) / LARGE;
-                double size = mu % 13 == 12 ? 0 : mu % 9 == 8 ? -2 : 0.3;
-                x[i] += size * exp(-w * w * 3e-4) *
-                        (wave[i % LARGE_SITES] * cos(phase) +
-                         wave[LARGE_SITES + i % LARGE_SITES] * sin(phase));
-            }
+        for (int mu = 0; mu < LARGE; mu++) {
+            int point = mu % 9 == 8 ? mu - 5 : mu;
+            at[mu] = (double)(point * stride % LARGE) / LARGE;
+            size[mu] = mu % 13 == 12 ? 0 : mu % 9 == 8 ? -2 : 0.3;
         }
+        smooth(x, LARGE, LARGE_SITES, at, size, 150, 3e-4);
         for (double threshold = 1e-2; threshold > 1e-7; threshold /= 100)
             for (int base = 0; base <= 20; base += 20)
                 assert_in_range(check_residual(x, base, LARGE - base, LARGE_SITES, 1, threshold),
                                 20, 100);
     }
-    free(x);
 }
 
 TEST(test_long_chain_of_rows) {

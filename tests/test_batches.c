@@ -20,12 +20,6 @@ static void start(struct run *run, struct net *net, struct batch *batch, int N) 
     ASK(batch_init(batch, &run->config.training, run->data.P, err));
 }
 
-static void finish(struct run *run, struct net *net, struct batch *batch) {
-    net_free(net);
-    batch_free(batch);
-    run_free(run);
-}
-
 enum { WIDTH = 14, DEPTH = 3 };
 
 /* W1 [N][D] from the columns over directions of training inputs and over those of test inputs. */
@@ -69,9 +63,8 @@ static void oracle_batch(struct oracle *o, const struct run *run, const double *
  * outside of the span of the training inputs (D = 20). Sums of 20 terms of order one, ten steps at
  * a rate below 1/2: round-off of 1e-14. */
 TEST(equals_oracle) {
-    struct run run;
-    struct net net;
-    struct batch batch;
+    RUN_AND_NET;
+    FREED(batch_free) struct batch batch;
     double f0[17], f[5];
     support_run(&run, "data/dense.ini",
                 ARGS("data.inputs=12", "data.test_inputs=5", "data.dimension=20",
@@ -109,7 +102,6 @@ TEST(equals_oracle) {
             CHECK_ABS(net.output.f[mu], o->f[mu], 1e-12, "f[%d] at %d", mu, t);
     }
     oracle_free(o);
-    finish(&run, &net, &batch);
 }
 
 static void small_run(struct run *run, const char *file, const char *const *overrides) {
@@ -174,7 +166,7 @@ TEST(test_inputs_leave_no_trace) {
          {"data.test_inputs=0", "network.bias_per=token", "network.biases=", "output.experts=yes",
           "output.gradients=yes"}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         const char *overrides[MOST] = {"data.inputs=4"};
         memcpy(overrides + 1, cases[i].overrides, sizeof cases[i].overrides);
         check_same(cases[i].file, overrides, "data.test_inputs=7");
@@ -187,9 +179,8 @@ TEST(test_inputs_leave_no_trace) {
 TEST(a_test_input_that_is_trained_on) {
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = 0; N <= 16; N += 16) {
-            struct run run;
-            struct net net;
-            struct batch batch;
+            RUN_AND_NET;
+            FREED(batch_free) struct batch batch;
             double *f, most = 0;
             char file[64];
             snprintf(file, sizeof file, "data/%s.ini", (*model)->name);
@@ -209,7 +200,6 @@ TEST(a_test_input_that_is_trained_on) {
             }
             assert_true(most > 0.05);
             free(f);
-            finish(&run, &net, &batch);
         }
 }
 
@@ -233,9 +223,8 @@ static double lazy_error(double gamma0, const char *dimension) {
                                      "training.eta0=0.2",
                                      NULL};
     enum { P = 2, N_X = 12, ALL = 18 };
-    struct run run;
-    struct net net;
-    struct batch batch;
+    RUN_AND_NET;
+    FREED(batch_free) struct batch batch;
     double exact[ALL] = {0}, f[ALL - N_X], most = 0;
     support_run(&run, "data/dense.ini", overrides);
     run.config.training.gamma0 = gamma0;
@@ -255,7 +244,6 @@ static double lazy_error(double gamma0, const char *dimension) {
                 exact[nu] += run.config.training.eta0 * (DEPTH + 1) / P * Delta[mu] *
                              overlap(&run, nu, net.batch.index[mu]);
     }
-    finish(&run, &net, &batch);
     return most;
 }
 

@@ -79,7 +79,7 @@ static void check(const struct model *model, size_t way, int N) {
 
 TEST(estimates) {
     for (const struct model *const *model = model_list; *model; model++)
-        for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
+        for (size_t way = 0; way < COUNT(ways); way++)
             for (int N = 0; N <= 128; N += 128)
                 check(*model, way, N);
 }
@@ -116,7 +116,7 @@ TEST(fixed_points) {
         {"data/resnet.ini", {"network.depth=3"}},
     };
     const struct fixed_point_calls calls = {NULL, swept, measured};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         const char *all[16] = {"data.inputs=4",
                                "training.steps=40",
                                "solver.threads=1",
@@ -161,7 +161,7 @@ TEST(thin_matrices) {
         {512, 1.3, "data/dense.ini", {WIDE}},
         {512, 1.1, "data/dense.ini", {WIDE, "reference.draws=balanced"}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         const char *all[8] = {"solver.sites=1024", "solver.threads=1", "reference.widths=512"};
         FREED(run_free) struct run run;
         struct net net;

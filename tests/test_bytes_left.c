@@ -29,7 +29,7 @@ TEST(scripts) {
 /* A value that takes the place of another one: a text of the same length. */
 TEST(values) {
     FREED(run_free) struct run run;
-    support_run(&run, "data/dense.ini", (const char *const[]){NULL});
+    support_run(&run, "data/dense.ini", NULL);
     ASK(params_record(&run.params, "data", "file", "a", err));
     long before = atomic_load(&held);
     ASK(params_record(&run.params, "data", "file", "b", err));
@@ -83,7 +83,7 @@ TEST(failures) {
     run_free(&run);
     static const char *const more[] = {"training.optimizer=adam", "training.integrator=bs32",
                                        "data.test_inputs=3"};
-    for (size_t k = 0; k < sizeof more / sizeof *more; k++) {
+    for (size_t k = 0; k < COUNT(more); k++) {
         small[5] = more[k];
         support_run(&run, "data/dense.ini", small);
         check_failures(&run, more[k], 0, false);

@@ -23,10 +23,10 @@ TEST(masks_have_as_many_as_they_select) {
         {PROGRAM("2 * top(h, 8)") HEAD, 8},
         {PROGRAM("relu(-relu(h))") HEAD, 512},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < COUNT(table); i++) {
         FREED(run_free) struct run run;
         struct err err;
-        support_run_text(&run, (const char *const[]){NULL}, "%s", table[i].ini);
+        support_run_text(&run, NULL, "%s", table[i].ini);
         assert_int_equal(run_march(&run, &err), CODE_OK);
         const struct record *limit = &run.results.limit;
         const struct series *carriers = record_find(limit, "carriers");

@@ -41,13 +41,6 @@ CLEAN_TEST(test_unused_keys_at_their_defaults) {
         }
 }
 
-static bool line_refused(const char *const *arg, int code, const char *const *part) {
-    FREED(cli_free) struct cli_result result;
-    cli_run(&result, arg);
-    bool good = cli_ended(&result, code, part);
-    return good;
-}
-
 CLEAN_TEST(test_permissions) {
     static const struct {
         const char *arg[6], *part[3];
@@ -81,8 +74,8 @@ CLEAN_TEST(test_permissions) {
 CLEAN_TEST(test_force) {
     FREED(cli_free) struct cli_result result;
     cli_print("out.h5", "mine\n");
-    assert_true(line_refused(ARGS("small.ini", "-o", "out.h5"), 2,
-                             ARGS("output out.h5: exists already", "--force")));
+    cli_refused(2, ARGS("small.ini", "-o", "out.h5"),
+                ARGS("output out.h5: exists already", "--force"));
     FREED(base_free) char *bytes = cli_read("out.h5", NULL);
     assert_string_equal(bytes, "mine\n");
     assert_false(cli_exists("out.h5.partial"));

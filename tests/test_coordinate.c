@@ -17,39 +17,20 @@ static const struct map *find_map(const struct net *net, const char *name) {
     return NULL;
 }
 
-static struct rows find_thin(const struct net *net, const char *name) {
-    for (int k = 0; k < net->parameters.count; k++)
-        if (!strcmp(net->parameters.item[k].name, name))
-            return array_all(&net->parameters.item[k].thin->W);
-    fail_msg("no matrix %s", name);
-    return (struct rows){0};
-}
-
 /* to[k] += factor s_f W[n(k)][m(k)] of the named map, if there is one; shared: W is the same for
  * every expert, else an expert has its own rows (in) or columns (out). */
-static void add_in(const struct net *net, const char *name, bool shared, int M, int Ne,
-                   double *to) {
+static void add(const struct net *net, const char *name, bool out, bool shared, int M, int Ne,
+                double *to) {
     const struct map *map = find_map(net, name);
     if (!map)
         return;
-    double *W = support_matrix(map);
-    int N = net->setup.N;
-    for (int k = 0; k < M * Ne * N; k++)
-        to[k] += map->declared.s_f * W[shared ? k % (Ne * N) : k];
-    free(W);
-}
-
-static void add_out(const struct net *net, const char *name, bool shared, int M, int Ne,
-                    double *to) {
-    const struct map *map = find_map(net, name);
-    if (!map)
-        return;
-    double *W = support_matrix(map);
-    for (int n = 0; n < net->setup.N; n++)
-        for (int u = 0; u < M * Ne; u++)
-            to[n * M * Ne + u] +=
-                map->declared.s_f * (shared ? 1 : M) * W[shared ? n * Ne + u % Ne : n * M * Ne + u];
-    free(W);
+    FREED(base_free) double *W = support_matrix(map);
+    int N = net->setup.N, units = M * Ne;
+    double factor = map->declared.s_f * (out && !shared ? M : 1);
+    for (int k = 0; k < units * N; k++) {
+        int n = k / units, u = k % units;
+        to[k] += factor * W[!shared ? k : out ? n * Ne + u % Ne : k % (Ne * N)];
+    }
 }
 
 /* Regime I: matrices W2_i and W3_i. */
@@ -79,26 +60,26 @@ static void take(const struct net *net, const struct run *run, int M, int Ne,
                  struct oracle_state *s) {
     int N = net->setup.N, P = net->setup.data.P, K = run->inputs.K;
     bool fixed = net->thins.count == 3; /* a router over few experts is thin */
-    double *W1 = support_get(find_thin(net, "W1"));
+    double *W1 = support_get(array_all(&support_thin(net, "W1")->W));
     *s = (struct oracle_state){zeros(P * N), zeros(M * N), zeros(M * Ne * N), zeros(M * Ne * N),
                                zeros(N)};
     for (int k = 0; k < P * N; k++)
         for (int d = 0; d < K; d++)
             s->h1[k] += run->inputs.A[k / N * K + d] * W1[d * N + k % N];
     free(W1);
-    support_copy(s->W4, find_thin(net, "w"), 1 / (net->setup.gamma0 * N));
+    support_copy(s->W4, array_all(&support_thin(net, "w")->W), 1 / (net->setup.gamma0 * N));
     if (fixed) {
-        support_copy(s->Q, find_thin(net, "Q"), 1.0 / N);
+        support_copy(s->Q, array_all(&support_thin(net, "Q")->W), 1.0 / N);
         add_experts(net, M, s);
         return;
     }
-    add_in(net, "Q", false, M, 1, s->Q);
-    add_in(net, "W_in", false, M, Ne, s->W2);
-    add_in(net, "P_in", false, M, Ne, s->W2);
-    add_in(net, "A_in", true, M, Ne, s->W2);
-    add_out(net, "W_out", false, M, Ne, s->W3);
-    add_out(net, "P_out", false, M, Ne, s->W3);
-    add_out(net, "A_out", true, M, Ne, s->W3);
+    add(net, "Q", false, false, M, 1, s->Q);
+    add(net, "W_in", false, false, M, Ne, s->W2);
+    add(net, "P_in", false, false, M, Ne, s->W2);
+    add(net, "A_in", false, true, M, Ne, s->W2);
+    add(net, "W_out", true, false, M, Ne, s->W3);
+    add(net, "P_out", true, false, M, Ne, s->W3);
+    add(net, "A_out", true, true, M, Ne, s->W3);
 }
 
 static void drop(struct oracle_state *s) {
@@ -132,7 +113,7 @@ static const struct series *series_of(const struct record *record, const char *t
     char name[64];
     const struct series *series = NULL;
     *gamma = false;
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+    for (size_t k = 0; k < COUNT(names); k++)
         for (int i = 0; i < 3 && !strcmp(term, names[k].term) && names[k].series[i]; i++) {
             snprintf(name, sizeof name, "rms_%s%s", names[k].series[i], suffix);
             series = series ? series : record_find(record, name);
@@ -170,12 +151,12 @@ static void check_term(const struct oracle_coordinate *o, const char *term, doub
 static void check_terms(const struct oracle_coordinate *o, const struct record *record, int t,
                         double gamma0) {
     bool gamma;
-    for (size_t k = 0; k < sizeof terms / sizeof *terms; k++) {
+    for (size_t k = 0; k < COUNT(terms); k++) {
         const struct series *series = series_of(record, terms[k], "", &gamma);
         assert_non_null(series);
         check_term(o, terms[k], *record_at(record, series, 0, t) / (gamma ? gamma0 : 1), t);
     }
-    for (size_t k = 0; k < sizeof twice / sizeof *twice; k++) {
+    for (size_t k = 0; k < COUNT(twice); k++) {
         const struct series *series = record_find(record, twice[k].series);
         if (series)
             check_term(o, twice[k].term, *record_at(record, series, 0, t) / (k < 4 ? gamma0 : 1),
@@ -251,7 +232,7 @@ TEST(test_terms_of_regime_1) {
         {SMALL, "network.parameterization=mssp", "training.gamma0=1.5"},
         {SMALL, "network.parameterization=mup", "network.read_out=zero"},
     };
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+    for (size_t k = 0; k < COUNT(table); k++)
         check_network("data/ref/coordinate/regime1.ini", table[k], 8, 4, 8, 1, 8);
 }
 
@@ -261,7 +242,7 @@ TEST(test_terms_of_regime_2) {
         {SMALL, "network.parameterization=mssp", "network.gate=softmax"},
         {SMALL, "network.parameterization=mssp", "network.read_out=zero"},
     };
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+    for (size_t k = 0; k < COUNT(table); k++)
         check_network("data/ref/coordinate/regime2.ini", table[k], 8, 4, 4, 0.25, 1);
 }
 
@@ -273,7 +254,7 @@ TEST(test_terms_of_regime_3) {
         {SMALL, "network.parameterization=mssp", "network.kappa=0.5", "network.iota=0.5",
          "network.read_out=zero"},
     };
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+    for (size_t k = 0; k < COUNT(table); k++)
         check_network("data/ref/coordinate/regime3.ini", table[k], 8, 4, 4, 0.25, 8);
 }
 

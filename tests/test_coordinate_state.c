@@ -16,9 +16,8 @@ struct measured {
 
 static void open(struct measured *m, const char *ini) {
     support_run(&m->run, ini,
-                (const char *const[]){"reference.coordinate_check=alignment", "reference.widths=16",
-                                      "data.inputs=3", "data.test_inputs=0", "training.steps=2",
-                                      NULL});
+                ARGS("reference.coordinate_check=alignment", "reference.widths=16", "data.inputs=3",
+                     "data.test_inputs=0", "training.steps=2"));
     support_net(&m->net, &m->run, 16, 0);
     ASK(record_init(&m->record, 1, 2, err));
     ASK(observe_declare(&m->record, &m->run.config, &m->net.setup, NULL, err));
@@ -173,8 +172,8 @@ TEST(without_inputs) {
     FREED(two_records_free) struct record record[2];
     for (int k = 0; k < 2; k++)
         support_one("data/regime2.ini",
-                    (const char *const[]){"reference.coordinate_check=yes", "output.kernels=none",
-                                          "training.steps=3", inputs[k], NULL},
+                    ARGS("reference.coordinate_check=yes", "output.kernels=none",
+                         "training.steps=3", inputs[k]),
                     8, &record[k]);
     support_same(&record[1], &record[0]);
     int found = 0;

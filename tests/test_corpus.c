@@ -170,7 +170,7 @@ TEST(test_refused) {
          1, 0, 50},
         {"abcabcabc", "", "tokens of 3 letters need about", 1, 0, 200},
     };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         struct corpus corpus = corpus_of(cases[k].inputs, 4);
         struct err why = {0};
         struct data data;
@@ -230,7 +230,7 @@ TEST(test_keys) {
         {"data.inputs=60", "", "try fewer, or a smaller stride"},
         {"data.held_out=0", "data.test_inputs=1", "or a larger held_out"},
     };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         FREED(run_free) struct run run;
         struct err why = {0};
         int code = configure(&run, ARGS(cases[k][0], cases[k][1][0] ? cases[k][1] : NULL), &why);
@@ -245,7 +245,7 @@ TEST(test_what_is_of_inputs) {
                                         "output.gradients=yes",    "output.sharpness=sum",
                                         "output.experts=yes",      "output.kernels_of=h1",
                                         "output.cross=Phi1_Phi2",  "output.spectra=Phi1"};
-    for (size_t k = 0; k < sizeof asked / sizeof *asked; k++) {
+    for (size_t k = 0; k < COUNT(asked); k++) {
         FREED(run_free) struct run run = {0};
         struct err why = {0};
         char *key[] = {"output.inputs=none", "output.kernels=none", (char *)(uintptr_t)asked[k]};

@@ -12,10 +12,8 @@
 /* Bytes that the limit is said to need after 400 evaluations. */
 static double bytes_of(const char *text, const char *const *overrides) {
     FREED(run_free) struct run run;
-    struct err why;
     double bytes;
-    if (support_script(&run, text, overrides, &why))
-        fail_msg("%s: %s", text, why.text);
+    ASK(support_script(&run, text, overrides, err));
     struct net_setup setup = run_setup(&run, 0, 0);
     ASK(net_bytes(&setup, 400, 0, &bytes, err));
     return bytes;
@@ -39,10 +37,10 @@ TEST(masks_need_memory) {
         HEAD "h = h * mean(exp(s - stop(average(s, top(s, 1)) * e.sites)))\nh = h * sum(q)\n" END,
     };
     double most = bytes_of(HEAD "h = h * mean(top(s, 2) * s)\nh = h * sum(q)\n" END, overrides);
-    for (size_t k = 0; k < sizeof jumps / sizeof *jumps; k++)
+    for (size_t k = 0; k < COUNT(jumps); k++)
         if (!(bytes_of(jumps[k], overrides) > 0.9 * most))
             fail_msg("%s needs %g, %g with top", jumps[k], bytes_of(jumps[k], overrides), most);
-    for (size_t k = 0; k < sizeof smooth / sizeof *smooth; k++)
+    for (size_t k = 0; k < COUNT(smooth); k++)
         if (!(bytes_of(smooth[k], overrides) < 0.5 * most))
             fail_msg("%s needs %g, %g with top", smooth[k], bytes_of(smooth[k], overrides), most);
 }
@@ -87,9 +85,8 @@ TEST(responses_need_memory) {
         for (int i = 0; i < 3; i++) {
             FREED(run_free) struct run run;
             support_run(&run, "data/dense.ini",
-                        (const char *const[]){"solver.sites=4096", optimizers[k],
-                                              i ? "output.responses=yes" : "output.responses=no",
-                                              NULL});
+                        ARGS("solver.sites=4096", optimizers[k],
+                             i ? "output.responses=yes" : "output.responses=no"));
             struct net_setup setup = run_setup(&run, 0, 0);
             ASK(net_bytes(&setup, i == 2 ? 100 : 50, 50, &bytes[k][i], err));
         }
@@ -106,12 +103,10 @@ TEST(responses_need_memory) {
 TEST(what_is_learnt_becomes_a_matrix) {
     double bytes[6];
     FREED(run_free) struct run run;
-    struct err why;
-    if (support_script(&run,
+    ASK(support_script(&run,
                        "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"
                        "h = h + map(h, a, {name = 'W2', a0 = 0})\nread_out(h, 'w')\n",
-                       (const char *const[]){"data.inputs=4", NULL}, &why))
-        fail_msg("%s", why.text);
+                       ARGS("data.inputs=4"), err));
     struct net_setup setup = run_setup(&run, 16, 0);
     for (int steps = 1; steps < 6; steps++)
         ASK(net_bytes(&setup, steps, 0, &bytes[steps], err));
@@ -145,21 +140,18 @@ TEST(large_logits) {
         {"data/regime2.ini", "network.beta=3000", "network.z_loss=0.01", NULL},
         {"data/regime2.ini", "network.beta=3000", "network.z_loss=0.01", "network.gate=softmax"},
     };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         RUN_AND_NET;
-        support_run(&run, cases[k][0],
-                    (const char *const[]){cases[k][1], cases[k][2], cases[k][3], NULL});
+        support_run(&run, cases[k][0], ARGS(cases[k][1], cases[k][2], cases[k][3]));
         support_begin(&net, &run, 16, 0);
         assert_true(isfinite(net.output.loss) && isfinite(net.output.penalty));
     }
     RUN_AND_NET;
-    struct err why;
-    if (support_script(&run,
+    ASK(support_script(&run,
                        "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"
                        "local p = softmax(bias(look(h, 2, 'Q'), {-5000, 5000}, 'b'), {beta = -1})\n"
                        "show(p, 'p')\nread_out(p[1] * h, 'w')\n",
-                       (const char *const[]){NULL}, &why))
-        fail_msg("%s", why.text);
+                       ARGS(NULL), err));
     support_begin(&net, &run, 16, 0);
     const double *p = support_measured(&net, "p");
     assert_true(p[0] == 1 && p[1] == 0);

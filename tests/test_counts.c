@@ -70,7 +70,7 @@ TEST(what_never_moves_on_a_device) {
         struct err err;
         bool told = false;
         support_run_text(
-            &run, (const char *const[]){steps[k], NULL},
+            &run, ARGS(steps[k]),
             "[network]\nmodel = regime1\nexperts = 4\nrho = 0.25\ngate = softmax\nbias = trained\n"
             "[data]\ninputs = 8\ndimension = 10\n[solver]\nsites = 64\n"
             "replicates = 2\nbackend = cuda\n");

@@ -46,9 +46,9 @@ TEST(memory_is_short) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini",
                                         "data/transformer.ini"};
     json_set_alloc_funcs(allocate, free);
-    for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+    for (size_t k = 0; k < COUNT(files); k++) {
         FREED(run_free) struct run run;
-        support_run(&run, files[k], (const char *const[]){NULL});
+        support_run(&run, files[k], NULL);
         check(&run, files[k]);
     }
     json_set_alloc_funcs(malloc, free);
@@ -59,7 +59,7 @@ TEST(a_number_is_infinite) {
     FREED(run_free) struct run run;
     struct err err = {0};
     char *text = NULL;
-    support_run(&run, "data/dense.ini", (const char *const[]){NULL});
+    support_run(&run, "data/dense.ini", NULL);
     run.config.training.eta0 = INFINITY;
     errno = ENOMEM; /* of long ago */
     assert_int_equal(description_text(&run, true, &text, &err), CODE_INPUT);

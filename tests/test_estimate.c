@@ -50,23 +50,24 @@ static double error_of_run(void) {
     return sqrt(up / down);
 }
 
+/* The estimate of large.ini with more arguments, which must succeed. */
+static void estimate(struct cli_result *result, const char *const *more) {
+    const char *arg[12] = {"--estimate", "large.ini", "--solver.threads=1"};
+    for (int k = 0; more[k]; k++)
+        arg[k + 3] = more[k];
+    cli_run(result, arg);
+    if (result->code)
+        fail_msg("%s", result->err);
+}
+
 CLEAN_TEST(an_estimate_is_close_and_leaves_nothing) {
     FREED(cli_free) struct cli_result result;
     struct rusage used;
-    cli_print("large.ini", ini);
     cli_run(&result, ARGS("large.ini", "--quiet", "-o", "out.h5", "--solver.threads=1"));
     assert_int_equal(result.code, 0);
     cli_free(&result);
     assert_int_equal(getrusage(RUSAGE_CHILDREN, &used), 0);
-    assert_int_equal(setenv("TMPDIR", "folder", 1), 0); /* there is none */
-    cli_run(&result, ARGS("--estimate", "large.ini", "--solver.threads=1"));
-    assert_int_equal(result.code, 2);
-    assert_non_null(strstr(result.err, "output folder/dmft_estimate"));
-    cli_free(&result);
-    assert_int_equal(setenv("TMPDIR", ".", 1), 0);
-    cli_run(&result, ARGS("--estimate", "large.ini", "--solver.threads=1"));
-    if (result.code)
-        fail_msg("%s", result.err);
+    estimate(&result, ARGS(NULL));
     assert_true(number_of(result.out, "networks, N = 16, 3 seeds", " s of CPU") > 0);
     double bytes = number_of(result.out, "all, with the data", " GB") * 1e9,
            ratio = bytes / (1024 * (double)used.ru_maxrss);
@@ -87,12 +88,8 @@ CLEAN_TEST(an_estimate_is_close_and_leaves_nothing) {
 /* 24 new rows at each of 12 steps: 300 sites have room for 270, so that all 600 are tried. */
 CLEAN_TEST(bases_that_need_all_sites_have_them) {
     FREED(cli_free) struct cli_result result;
-    cli_print("large.ini", ini);
-    assert_int_equal(setenv("TMPDIR", ".", 1), 0);
-    cli_run(&result, ARGS("--estimate", "large.ini", "--data.inputs=288", "--data.dimension=300",
-                          "--training.batch=24", "--solver.sites=600", "--solver.threads=1"));
-    if (result.code)
-        fail_msg("%s", result.err);
+    estimate(&result, ARGS("--data.inputs=288", "--data.dimension=300", "--training.batch=24",
+                           "--solver.sites=600"));
     assert_true(number_of(result.out, "limit, 8 replicates of 600 sites", " s of CPU") > 0);
     known_from(result.out, 2);
 }
@@ -100,18 +97,14 @@ CLEAN_TEST(bases_that_need_all_sites_have_them) {
 /* 1024 sites are few enough that half of them are tried, and then all. */
 CLEAN_TEST(few_sites_are_tried_twice) {
     FREED(cli_free) struct cli_result result;
-    cli_print("large.ini", ini);
-    assert_int_equal(setenv("TMPDIR", ".", 1), 0);
-    cli_run(&result, ARGS("--estimate", "large.ini", "--solver.sites=1024", "--solver.threads=1",
-                          "--reference.widths="));
-    if (result.code)
-        fail_msg("%s", result.err);
+    estimate(&result, ARGS("--solver.sites=1024", "--reference.widths="));
     assert_true(number_of(result.out, "limit, 8 replicates of 1024 sites", " s of CPU") > 0);
     known_from(result.out, 4);
 }
 
 CLEAN_TEST(estimates_are_refused) {
-    cli_print("large.ini", ini);
+    assert_int_equal(setenv("TMPDIR", "folder", 1), 0); /* there is none */
+    cli_refused(2, ARGS("--estimate", "large.ini"), ARGS("output folder/dmft_estimate"));
     assert_int_equal(setenv("TMPDIR", ".", 1), 0);
     cli_refused(2, ARGS("--estimate", "large.ini", "-o", "x.h5"), ARGS("--estimate prints"));
     cli_refused(3, ARGS("--estimate", "large.ini", "--training.eta0=1e6", "--training.steps=50"),
@@ -122,8 +115,6 @@ CLEAN_TEST(estimates_are_refused) {
 /* By a signal to the program alone, and its trial with it: an orphan would be ours. */
 CLEAN_TEST(a_signal_ends_the_trial_too) {
     FREED(cli_free) struct cli_result result;
-    cli_print("large.ini", ini);
-    assert_int_equal(setenv("TMPDIR", ".", 1), 0);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     pid_t pid = cli_start(ARGS("--estimate", "large.ini", "--training.steps=3000"), 0);
     while (system("ls dmft_estimate*.h5.partial >/dev/null 2>&1"))
@@ -138,7 +129,7 @@ CLEAN_TEST(a_signal_ends_the_trial_too) {
 }
 
 /* What a run says beforehand is within 1.5 of what it takes at most, whatever takes most of it:
- * each run in a process of its own says both. Results are counted as they are before the file
+ * a run says the one, and the system the other. Results are counted as they are before the file
  * compresses them, and errors of a single run are all NaN: where results are large, 2.5. */
 CLEAN_TEST(what_is_said_is_near_the_peak) {
     static const char base[] = "[network]\nmodel = dense\ndepth = 2\n[data]\ninputs = 4\n"
@@ -175,40 +166,36 @@ CLEAN_TEST(what_is_said_is_near_the_peak) {
     };
     cli_print("base.ini", base);
     for (size_t k = 0; k < COUNT(cases); k++) {
-        int ends[2];
-        double got[2] = {0};
-        assert_int_equal(pipe(ends), 0);
-        pid_t child = fork();
-        if (!child) {
-            struct cli_result result;
-            struct rusage used;
-            double limit, networks, results, rest;
-            const char *arg[12] = {"base.ini", "-o", "peak.h5", "--force"};
-            for (int a = 0; a < 6 && cases[k].arg[a]; a++)
-                arg[4 + a] = cases[k].arg[a];
-            cli_run(&result, arg);
-            const char *line = strstr(result.err, "memory: about");
-            if (result.code || !line ||
-                sscanf(line,
-                       "memory: about %lf GB for the limit, %lf GB for networks, "
-                       "%lf GB of results, beside %lf GB",
-                       &limit, &networks, &results, &rest) != 4)
-                fprintf(stderr, "%s", result.err);
-            else if (!getrusage(RUSAGE_CHILDREN, &used)) {
-                got[0] = fmax(limit, networks) + results + rest;
-                got[1] = 1024e-9 * (double)used.ru_maxrss;
-            }
-            _exit(write(ends[1], got, sizeof got) != (ssize_t)sizeof got);
-        }
-        assert_int_equal(read(ends[0], got, sizeof got), sizeof got);
-        assert_int_equal(waitpid(child, NULL, 0), child);
-        close(ends[0]);
-        close(ends[1]);
+        double limit, networks, results, rest;
+        struct rusage used;
+        int status;
+        const char *arg[12] = {"base.ini", "-o", "peak.h5", "--force"};
+        for (int a = 0; a < 6 && cases[k].arg[a]; a++)
+            arg[4 + a] = cases[k].arg[a];
+        pid_t pid = cli_start(arg, 0);
+        assert_int_equal(wait4(pid, &status, 0, &used), pid);
+        FREED(base_free) char *text = cli_read("stderr.txt", NULL);
+        const char *line = strstr(text, "memory: about");
+        if (status || !line ||
+            sscanf(line,
+                   "memory: about %lf GB for the limit, %lf GB for networks, "
+                   "%lf GB of results, beside %lf GB",
+                   &limit, &networks, &results, &rest) != 4)
+            fail_msg("%s: %s", cases[k].arg[0], text);
 #ifndef __SANITIZE_ADDRESS__
-        if (!(1.5 * got[0] > got[1] && (cases[k].results ? 2.5 : 1.5) * got[1] > got[0]))
-            fail_msg("%s: %g GB said, %g taken", cases[k].arg[0], got[0], got[1]);
+        double said = fmax(limit, networks) + results + rest,
+               taken = 1024e-9 * (double)used.ru_maxrss;
+        if (!(1.5 * said > taken && (cases[k].results ? 2.5 : 1.5) * taken > said))
+            fail_msg("%s: %g GB said, %g taken", cases[k].arg[0], said, taken);
 #endif
     }
 }
 
-AROUND_TESTS(cli_open, cli_close)
+static int open_folder(void **state) {
+    int failed = cli_open(state);
+    if (!failed)
+        cli_print("large.ini", ini);
+    return failed || setenv("TMPDIR", ".", 1);
+}
+
+AROUND_TESTS(open_folder, cli_close)

@@ -7,7 +7,7 @@ static double moved(const char *gate, int M, double *error) {
     FREED(run_free) struct run run;
     FREED(record_free) struct record limit;
     double sum = 0, squares = 0;
-    support_run_text(&run, (const char *const[]){NULL},
+    support_run_text(&run, NULL,
                      "[network]\nmodel = regime1\ngate = %s\nexperts = %d\n[data]\ninputs = 4\n"
                      "dimension = 10\n[training]\nsteps = 2\neta0 = 1e-4\n[solver]\n"
                      "sites = 512\nreplicates = 8\n[reference]\nwidths =\n",

@@ -10,8 +10,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static void test_records_of_failed_runs(void **state) {
-    (void)state;
+static const char dense[] = "[network]\nmodel = dense\nactivation = linear\n[data]\n%s"
+                            "[training]\nsteps = 4\n[solver]\nsites = 64\nreplicates = 2\n";
+
+TEST(records_of_failed_runs) {
     enum { RUNS = 4, T = 3 };
     FREED(record_free) struct record record;
     int first;
@@ -35,10 +37,9 @@ static void test_records_of_failed_runs(void **state) {
 }
 
 /* Beyond 1e6 times the largest of 1, the first loss and that of f = 0. */
-static void test_bound_of_the_loss(void **state) {
-    (void)state;
+TEST(bound_of_the_loss) {
     RUN_AND_NET;
-    support_run(&run, "data/dense.ini", ARGS("solver.sites=64"));
+    support_run_text(&run, NULL, dense, "");
     support_begin(&net, &run, 0, 0);
     assert_true(net.output.loss_scale == 1 && !net_runs_away(&net));
     net.output.loss = NET_RUNAWAY;
@@ -59,13 +60,12 @@ static void test_bound_of_the_loss(void **state) {
 }
 
 /* Wherever it comes, a signal is heard: by draws of a matrix, operations, updates. */
-static void test_signals(void **state) {
-    (void)state;
+TEST(signals) {
     volatile sig_atomic_t stop = 0;
     FREED(run_free) struct run run;
     struct net net, other;
     struct err told;
-    support_run(&run, "data/dense.ini", ARGS("solver.sites=64"));
+    support_run_text(&run, NULL, dense, "");
     run.stop = &stop;
     for (int N = 0; N <= 16; N += 16) {
         struct net_setup setup = run_setup(&run, N, 0);
@@ -88,8 +88,7 @@ static void test_signals(void **state) {
 
 /* One that is at work holds a lock on its partial file, and while it writes on its new file; what
  * one that was killed has left of the latter is written over. */
-static void test_files_left_by_kills(void **state) {
-    (void)state;
+CLEAN_TEST(files_left_by_kills) {
     static const char left[] = "out.h5.partial.new";
     const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct io io, other;
@@ -114,8 +113,7 @@ static void test_files_left_by_kills(void **state) {
 
 /* A full disk, for which a limit on the size of files stands in: it has room for the settings, but
  * not for the trajectories. */
-static void test_disk_full(void **state) {
-    (void)state;
+CLEAN_TEST(disk_full) {
     struct rlimit limit, small;
     FREED(cli_free) struct cli_result result;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -135,8 +133,7 @@ static void test_disk_full(void **state) {
 
 /* 100000 inputs on a stack of 768 kB: what has a number for each row is not on it, and nothing has
  * one for each pair of rows, which would be 80 GB. */
-static void test_many_rows(void **state) {
-    (void)state;
+CLEAN_TEST(many_rows) {
 #ifdef __SANITIZE_ADDRESS__
     skip(); /* its frames are larger */
 #endif
@@ -167,8 +164,7 @@ static void test_many_rows(void **state) {
 
 /* Clipping takes two numbers for each pair of rows, 64 MB of 2000 inputs: they are in the estimate.
  */
-static void test_memory_of_clipping(void **state) {
-    (void)state;
+CLEAN_TEST(memory_of_clipping) {
     FREED(cli_free) struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 2000\ndimension = 2\n"
                           "[solver]\nsites = 8\nreplicates = 1\nmax_memory = 0.05\n"
@@ -179,9 +175,6 @@ static void test_memory_of_clipping(void **state) {
 }
 
 /* --- numbers that are none ------------------------------------------------------------------- */
-
-static const char dense[] = "[network]\nmodel = dense\nactivation = linear\n[data]\n%s"
-                            "[training]\nsteps = 4\n[solver]\nsites = 64\nreplicates = 2\n";
 
 #define NETWORKS "--solver.replicates=0", "--reference.widths=8", "--reference.seeds=2"
 #define FIXED_POINT "--solver.method=fixed_point"
@@ -273,8 +266,7 @@ static void check_numerical(size_t c, const char *const *arg) {
     cli_clean(NULL);
 }
 
-static void test_numerical_failures(void **state) {
-    (void)state;
+CLEAN_TEST(numerical_failures) {
     char text[1024];
     cli_make_data("target.h5", 2, 3, 4, 3, 3, 1e200);
     cli_make_data("input.h5", 2, 3, 4, 3, 1e76, 1);
@@ -308,8 +300,7 @@ static void test_numerical_failures(void **state) {
 }
 
 /* A run that goes on to where it diverges. */
-static void test_continued_into_divergence(void **state) {
-    (void)state;
+CLEAN_TEST(continued_into_divergence) {
     FREED(cli_free) struct cli_result result;
     cli_solve(ARGS("--training.eta0=1e4", "--training.steps=2", "--output.checkpoint=1"));
     cli_run(&result, ARGS("--quiet", "--continue", "out.h5", "--training.steps=20"));
@@ -318,20 +309,4 @@ static void test_continued_into_divergence(void **state) {
     assert_int_equal(cli_complete("out.h5.partial"), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records_of_failed_runs),
-        cmocka_unit_test(test_bound_of_the_loss),
-        cmocka_unit_test(test_signals),
-    };
-    const struct CMUnitTest files[] = {
-        cmocka_unit_test_setup(test_files_left_by_kills, cli_clean),
-        cmocka_unit_test_setup(test_disk_full, cli_clean),
-        cmocka_unit_test_setup(test_many_rows, cli_clean),
-        cmocka_unit_test_setup(test_memory_of_clipping, cli_clean),
-        cmocka_unit_test_setup(test_numerical_failures, cli_clean),
-        cmocka_unit_test_setup(test_continued_into_divergence, cli_clean),
-    };
-    int failed = cmocka_run_group_tests_name("failures", tests, NULL, NULL);
-    return failed + cmocka_run_group_tests_name("failures: files", files, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)
