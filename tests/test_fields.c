@@ -285,37 +285,6 @@ TEST(spectra_and_equal_kernels) {
     }
 }
 
-TEST(bad_input) {
-    static const struct {
-        const char *file, *given, *part[2];
-    } cases[] = {
-        {"data/dense.ini", "output.fields=h1 hh2", {"no rows are called hh2", "mean \"h2\""}},
-        {"data/dense.ini", "output.fields=h1 h1", {"h1 comes twice", "fields"}},
-        {"data/dense.ini", "output.kernels_of=W1", {"no rows are called W1", "sigma_h1"}},
-        {"data/dense.ini", "output.fields_at=0 100000", {"fields_at", "measured times are 0 to"}},
-        {"data/dense.ini", "output.fields_at=3 3", {"fields_at", "times must increase"}},
-        {"data/dense.ini", "output.tangent=yes", {"one of none sum blocks", "tangent"}},
-        {"data/regime2.ini", "output.spectra=G3", {"no kernel between inputs", "Phi1"}},
-        {"data/regime2.ini", "output.spectra=tangent_V", {"no matrix V", "spectra"}},
-        {"data/regime2.ini", "output.cross=h1", {"single expert", "cross"}},
-        {"data/dense.ini", "output.router=yes", {"no router over many experts", "router"}},
-        {"data/regime1.ini", "output.cross=h2", {"different units", "cross"}},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FREED(run_free) struct run run = {0};
-        FREED(record_free) struct record record = {0};
-        struct err err = {0};
-        char *given[] = {(char *)(uintptr_t)cases[i].given};
-        int code = run_configure(&run, cases[i].file, 1, given, &err);
-        if (!code)
-            code = run_ensemble(&run, 0, 1, &record, &err);
-        assert_int_equal(code, CODE_INPUT);
-        for (int k = 0; k < 2; k++)
-            if (!strstr(err.text, cases[i].part[k]))
-                fail_msg("%s: \"%s\" is not in: %s", cases[i].given, cases[i].part[k], err.text);
-    }
-}
-
 /* The largest distance of two distributions, of n and m numbers. */
 static double distance(double *x, size_t n, double *y, size_t m) {
     double largest = 0;

@@ -82,50 +82,10 @@ TEST(numbers_of_a_program_are_halved) {
     }
 }
 
-static void refuse(const char *file, const char *const *overrides, const char *sentence) {
-    char *all[16];
-    int count = 0;
-    FREED(run_free) struct run run = {0};
-    struct err err = {0};
-    for (; overrides[count]; count++)
-        all[count] = (char *)(uintptr_t)overrides[count];
-    int code = run_configure(&run, file, count, all, &err);
-    code = code ? code : run_open(&run, NULL, false, &err);
-    if (code != CODE_INPUT || !strstr(err.text, sentence))
-        fail_msg("%s: %d, %s", sentence, code, err.text);
-}
-
-/* A run of this program, with so many sites of experts and these largest of them. */
-static void refuse_selection(const char *sites, const char *mask, const char *setting,
-                             const char *sentence) {
-    char text[400];
-    snprintf(text, sizeof text,
-             "network.program_text=key('depth') local e = population('e', {%s size = 1})\\n"
-             "local r = read_in(e, 'R')\\nread_out(tanh(%s * r), 'w')",
-             sites, mask);
-    refuse("examples/dense.ini",
-           (const char *const[]){"network.program=t.lua", text, "solver.sites=64", setting,
-                                 "reference.widths=", NULL},
-           sentence);
-}
-
 /* A selection that takes another share of the sites is another network: where they are halved, and
  * where sites = auto may double them. What takes the same share runs, and so does the maximum by
  * which a softmax is shifted. */
 TEST(selections_take_the_same_share) {
-    static const char *const masks[] = {"top(r, 4)", "balance_select(r, 4)"},
-                             *const all[] = {"top(r, 64)", "balance_select(r, 64)"};
-    for (int k = 0; k < 2; k++) {
-        refuse_selection("sites = 16,", masks[k], "solver.halves=yes",
-                         "population e: a selection of 4 of 16 sites would be one of 4 of 8; give "
-                         "K as a multiple of the population's sites, or to top as {share = 4/16}");
-        refuse_selection("", masks[k], "solver.halves=yes",
-                         "4 of 64 sites would be one of 4 of 32");
-        refuse_selection("", all[k], "solver.halves=yes", /* nothing of the 32 of a half */
-                         "a selection of 64 of 64 sites would be one of 64 of 32");
-        refuse_selection("", all[k], "solver.sites=auto", "64 of 2048 sites would be");
-        refuse_selection("", masks[k], "solver.sites=auto", "4 of 2048 sites would be one of 4 of");
-    }
     FREED(run_free) struct run run;
     support_run(
         &run, "examples/dense.ini",
@@ -137,33 +97,6 @@ TEST(selections_take_the_same_share) {
             "read_out(top(r, e.sites/4) * top(r, {share = .5}) * tanh(r - largest), 'w')",
             "reference.widths=", "solver.halves=yes", NULL});
     ASK(run_open(&run, NULL, false, err));
-}
-
-/* What cannot be halved is refused before anything is computed. */
-TEST(refusals) {
-    refuse("data/residual.ini",
-           (const char *const[]){"solver.halves=yes", "network.alpha=1", "network.expert_width=8",
-                                 "network.rho=0.03125", "solver.expert_sites=32", NULL},
-           "(expert_sites/2 = 16)");
-    refuse("examples/dense.ini",
-           (const char *const[]){
-               "solver.halves=yes", "network.program=t.lua",
-               "network.program_text=key('depth') local a = population('a', {sites = 33})\\n"
-               "read_out(read_in(a, 'W1'), 'w')",
-               NULL},
-           "t.lua:1: sites = 33: with [solver] halves = yes it must be even");
-    static const char *const changes[] = {"h = tanh(h)", "h = h + h", "mean(h)"};
-    for (int k = 0; k < 6; k++) {
-        char text[256];
-        snprintf(text, sizeof text,
-                 "network.program_text=key('depth') local a = population('a')\\n"
-                 "local h = read_in(a, 'W1') if a.sites %s 32 then %s end read_out(h, 'w')",
-                 k % 2 ? "==" : ">", changes[k / 2]);
-        refuse("examples/dense.ini",
-               (const char *const[]){"solver.halves=yes", "solver.sites=64",
-                                     "network.program=t.lua", text, "reference.widths=", NULL},
-               "the program must call the same operations for every number of sites");
-    }
 }
 
 /* Twice the whole less the mean of the halves, of every series that does not jump; the loss is that

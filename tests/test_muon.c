@@ -165,38 +165,6 @@ TEST(heads) {
     }
 }
 
-TEST(refused_heads) {
-    static const struct {
-        const char *parts, *sentence;
-    } cases[] = {
-        {"local b = map(x, s, {name = 'A', heads_of = 'W'})\n"
-         "b = map(b, s, {name = 'B', heads_of = 'W'}) + map(x, s, {name = 'C', heads_of = 'W'})\n",
-         "matrices A and C are parts of W (heads_of), which Muon moves as one matrix (muon_heads = "
-         "together): all of its parts must read the same rows, or all other rows each and lead to "
-         "the same population; and none may be tied"},
-        {"local t = population('t')\nlocal b = map(map(x, t, {name = 'A', heads_of = 'W'}), s, "
-         "{name = 'B', heads_of = 'W'})\n",
-         "matrices A and B are parts of W (heads_of), which Muon moves as one matrix (muon_heads = "
-         "together): all of its parts must"},
-        {"local t = population('t', {size = 2})\nlocal b = map(map(x, t, {name = 'A', heads_of = "
-         "'W'}), s, 'D') + map(x, s, {name = 'B', heads_of = 'W'})\n",
-         "matrices A and B are parts of W (heads_of), which Muon moves as one matrix (muon_heads = "
-         "together): they must have the same size, s_f, rate and decays"},
-        {"local b = map(x, s, {name = 'A', heads_of = 'W'}) + map(x, s, {name = 'B', heads_of = "
-         "'W', adam_rate = 2})\n",
-         "they must have the same size, s_f, rate and decays"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        char text[1024];
-        snprintf(text, sizeof text,
-                 "local s = population('s')\nlocal x = sigma(read_in(s, 'W1'))\n%s"
-                 "key('depth')\nread_out(b, 'w')\n",
-                 cases[k].parts);
-        support_refuse_script(text, ARGS("training.optimizer=muon", "training.muon_heads=together"),
-                              cases[k].sentence);
-    }
-}
-
 /* Bases drop what is below r = tolerance/POLAR_GAIN: with it a step misses the part of x that is
  * dropped, of size r, times what the matrix moves by, eta0. Without POLAR_GAIN small singular
  * values make it a hundred times as much. */

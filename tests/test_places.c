@@ -1,5 +1,5 @@
 /* Mixtures of places: windows and pooling by their definition, in networks and in limits; finite
- * differences through strides and pooling; axes of results; refusals. */
+ * differences through strides and pooling; axes of results. */
 #include "tests/support/support.h"
 
 #include "models/engine/node.h"
@@ -139,57 +139,4 @@ TEST(selections) {
             above += x[row * 8 + i] > qstar->values[row] + 1e-12;
         assert_int_equal(above, 1);
     }
-}
-
-/* A network of the text between a read-in x and the read-out of y. */
-static void refuse(const char *text, const char *why_not) {
-    FREED(run_free) struct run run = {0};
-    struct err why = {0};
-    char script[1024];
-    snprintf(script, sizeof script,
-             "network.program_text=local p = population(\"p\")\\nlocal x = read_in(p, \"W\")\\n%s"
-             "\\nread_out(y, \"w\")\\n",
-             text);
-    char *more[] = {script};
-    int code = run_configure(&run, "examples/convolution.ini", 1, more, &why);
-    if (code != CODE_INPUT || !strstr(why.text, why_not))
-        fail_msg("%s: code %d, or no \"%s\" in: %s", text, code, why_not, why.text);
-}
-
-TEST(refusals) {
-    static const char *const cases[][2] = {
-        {"y = mix(x, {{1, 0}})", "has 2 columns, where there are 6 rows of each input"},
-        {"y = mix(x, {{1},{1},{1},{1},{1},{1},{1}})", "has 7 rows, where an input has 6 tokens"},
-        {"y = mix(x, {{0, 0, 0, 0, 0, 0}})", "is zero"},
-        {"y = mix(x, {{0, 0, 0, 0, 0, 0/0}})", "row 1, column 6 that is no number"},
-        {"y = mix(x, {{0, 0, 0, 0, 0, true}})", "row 1, column 6 that is no number"},
-        {"y = mix(x, {{0, 0, 0, 0, 0, 1}, {1}})",
-         "row 2 of a matrix between places is no list of 6"},
-        {"y = mix(x, {})", "must be a matrix between places"},
-        {"y = mix(x, window(1, 6))", "must be a matrix between places"},
-        {"y = mix(x, pooling(2, 2))", "has 4 columns, where there are 6"},
-        {"y = mix(x, pooling(2, 3, {size = 4}))", "do not fit an image of 2 x 3"},
-        {"y = mix(x, window(2, 3, {size = 2, padding = 2})[1])", "do not fit"},
-        {"y = mix(x, window(2, 3, {size = {2, 2, 2}})[1])", "two of them, {vertical, horizontal}"},
-        {"y = mix(x, window(2, 3, {size = {2}})[1])", "two of them, {vertical, horizontal}"},
-        {"y = mix(x, window(2, 3, {size = 5, padding = 2})[1])",
-         "inside the image; make them smaller"},
-        {"y = mix(x, window(2, 3, {dilation = 2})[1])", "unknown option dilation"},
-        {"y = mix(x, pooling(4096, 4096))", "it may have 4194304"},
-        {"y = mix(x, pooling(4097, 1))", "1 to 4096"},
-        {"y = x + mix(x, pooling(2, 3, {size = {2, 1}}))",
-         "of what there is 6 of and what there is 3 of"},
-        {"y = mix(x, pooling(2, 3, {size = {2, 1}})); attend(y, y)", "one row for each token"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        refuse(cases[k][0], cases[k][1]);
-}
-
-/* Its kernels have a row of each token. */
-TEST(no_fixed_point) {
-    FREED(run_free) struct run run = {0};
-    struct err why = {0};
-    char *more[] = {"solver.method=fixed_point"};
-    assert_int_equal(run_configure(&run, "examples/convolution.ini", 1, more, &why), CODE_INPUT);
-    assert_non_null(strstr(why.text, "matrix W2_1 has 3 rows of an input of 6 tokens"));
 }

@@ -137,7 +137,14 @@ static bool refused_by_rows(const struct line *line) {
     return good;
 }
 
-/* By run_configure, of a file or of the text of one. */
+/* A run is refused where it is configured, or opened, or before anything of it is computed. */
+static bool refused_run(struct run *run, struct err *err, const struct line *line) {
+    if (!err->code && !run_open(run, NULL, false, err))
+        run_march(run, err);
+    return err->code == CODE_INPUT && says(err->text, line->part);
+}
+
+/* Of a file or of the text of one. */
 static bool refused_by_keys(const struct line *line) {
     const char *file = line->field[0];
     FREED(run_free) struct run run = {0};
@@ -150,9 +157,9 @@ static bool refused_by_keys(const struct line *line) {
         put_file(&f, file, strlen(file));
         file = f.path;
     }
-    int code = run_configure(&run, file, overrides, line->field + 1, &err);
+    run_configure(&run, file, overrides, line->field + 1, &err);
     unlink(f.path);
-    return code == CODE_INPUT && says(err.text, line->part);
+    return refused_run(&run, &err, line);
 }
 
 #define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
@@ -176,8 +183,8 @@ static bool refused_script(const char *mode, const struct line *line) {
     if (k == COUNT(around))
         fail_msg("no mode %s", mode);
     snprintf(text, sizeof text, "%s%s%s", around[k][1], line->field[0], around[k][2]);
-    int code = support_script(&run, text, (const char *const *)line->field + 1, &err);
-    return code == CODE_INPUT && says(err.text, line->part);
+    support_script(&run, text, (const char *const *)line->field + 1, &err);
+    return refused_run(&run, &err, line);
 }
 
 static bool of_program(const char *mode) {
