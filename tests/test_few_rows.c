@@ -15,8 +15,8 @@ enum { ROWS = 200, WIDEST = 4608, LINE = 64 / REAL_BYTES };
 static real a[ROWS * WIDEST] __attribute__((aligned(64)));
 static real b[ROWS * WIDEST] __attribute__((aligned(64)));
 static real y[ROWS * WIDEST] __attribute__((aligned(64)));
-static double C[ROWS * ROWS], want[ROWS * ROWS];
-static real K[ROWS * ROWS]; /* coefficients of a combination */
+static double C[ROWS * ROWS], want[ROWS * WIDEST]; /* of a dot product or row by row, [n] */
+static real K[ROWS * ROWS];                        /* coefficients of a combination */
 
 /* Whole numbers from -4 to 4, whatever the row is long. */
 static double number(int row, int site, int which) {
@@ -29,21 +29,42 @@ static void fill(real *x, int rows, int n, int width, int which) {
             x[(size_t)k * (size_t)width + (size_t)i] = i < n ? (real)number(k, i, which) : NAN;
 }
 
+static const char *const codes[] = {"plain", "avx2", "avx512"};
+/* What follows is done by each code of this machine. */
+#define EACH_CODE                                                                                  \
+    for (size_t code_ = 0; code_ < COUNT(codes); code_++)                                          \
+        if (few_rows_use(codes[code_]))
+
 static void check_dots(int na, int nb, int n, int width) {
     int stride = nb + 3;
     for (int k = 0; k < na; k++)
         for (int l = 0; l < stride; l++) {
-            double sum = C[k * stride + l] = number(k, l, 3);
+            double sum = number(k, l, 3);
             for (int i = 0; i < n && l < nb; i++)
                 sum += (double)a[(size_t)k * (size_t)width + (size_t)i] *
                        (double)b[(size_t)l * (size_t)width + (size_t)i];
             want[k * stride + l] = sum;
         }
-    few_rows_dots(a, na, b, nb, n, (size_t)width, C, (size_t)stride);
-    for (int k = 0; k < na * stride; k++)
-        if (C[k] != want[k])
-            fail_msg("%s: %d rows times %d over %d sites: number %d is %g, not %g", few_rows_name(),
-                     na, nb, n, k, C[k], want[k]);
+    EACH_CODE {
+        for (int k = 0; k < na * stride; k++)
+            C[k] = number(k / stride, k % stride, 3);
+        few_rows_dots(a, na, b, nb, n, (size_t)width, C, (size_t)stride);
+        for (int k = 0; k < na * stride; k++)
+            if (C[k] != want[k])
+                fail_msg("%s: %d rows times %d over %d sites: number %d is %g, not %g",
+                         few_rows_name(), na, nb, n, k, C[k], want[k]);
+    }
+}
+
+/* Rows of y are those that are wanted, [n]. */
+static void check_rows(int rows, int n, int width, const char *what, int terms) {
+    for (int k = 0; k < rows; k++)
+        for (int i = 0; i < n; i++) {
+            double now = (double)y[(size_t)k * (size_t)width + (size_t)i];
+            if (now != want[k * n + i])
+                fail_msg("%s: %s, %d rows of %d terms over %d sites: row %d, site %d is %g, not %g",
+                         few_rows_name(), what, rows, terms, n, k, i, now, want[k * n + i]);
+        }
 }
 
 /* Number (k, l) of a matrix. */
@@ -55,38 +76,32 @@ static double at(struct few_rows_matrix m, int k, int l) {
 static void check_combine(int ny, int na, int n, int width, double beta) {
     struct few_rows_matrix forms[] = {{K, (size_t)na, 1}, {K, 1, (size_t)ny + 3}, {K, 1, 0}},
                            coefficients = forms[(ny + n) % 3];
-    for (int k = 0; k < ROWS * ROWS; k++)
-        K[k] = (real)number(k, 1, 4);
-    fill(y, ny, n, width, 5);
-    if (beta == 0)
-        fill(y, ny, 0, width, 5);
-    few_rows_combine(y, ny, (real)beta, coefficients, a, na, n, (size_t)width);
-    for (int k = 0; k < ny; k++)
-        for (int i = 0; i < n; i++) {
-            double sum = beta == 0 ? 0 : beta * number(k, i, 5);
-            double now = (double)y[(size_t)k * (size_t)width + (size_t)i];
-            for (int l = 0; l < na; l++)
-                sum += at(coefficients, k, l) * (double)a[(size_t)l * (size_t)width + (size_t)i];
-            if (now != sum)
-                fail_msg("%s: %d rows of %d over %d sites: row %d, site %d is %g, not %g",
-                         few_rows_name(), ny, na, n, k, i, now, sum);
-        }
+    for (int k = 0; k < ny; k++) {
+        for (int i = 0; i < n; i++)
+            want[k * n + i] = beta == 0 ? 0 : beta * number(k, i, 5);
+        for (int l = 0; l < na; l++)
+            for (int i = 0; i < n; i++)
+                want[k * n + i] +=
+                    at(coefficients, k, l) * (double)a[(size_t)l * (size_t)width + (size_t)i];
+    }
+    EACH_CODE {
+        fill(y, ny, beta == 0 ? 0 : n, width, 5);
+        few_rows_combine(y, ny, (real)beta, coefficients, a, na, n, (size_t)width);
+        check_rows(ny, n, width, "a combination", na);
+    }
 }
 
 static void check_add(int rows, int n, int width) {
-    fill(y, rows, n, width, 5);
+    const double *c = rows % 2 ? C : NULL;
     for (int k = 0; k < rows; k++)
         C[k] = number(k, 1, 4);
-    const double *c = rows % 2 ? C : NULL;
-    few_rows_add(y, c, a, rows, n, (size_t)width);
-    for (int k = 0; k < rows; k++)
-        for (int i = 0; i < n; i++) {
-            double sum = number(k, i, 5) + (c ? c[k] : 1) * number(k, i, 1),
-                   now = (double)y[(size_t)k * (size_t)width + (size_t)i];
-            if (now != sum)
-                fail_msg("%s: a sum of %d rows over %d sites: row %d, site %d is %g, not %g",
-                         few_rows_name(), rows, n, k, i, now, sum);
-        }
+    for (int k = 0; k < rows * n; k++)
+        want[k] = number(k / n, k % n, 5) + (c ? c[k / n] : 1) * number(k / n, k % n, 1);
+    EACH_CODE {
+        fill(y, rows, n, width, 5);
+        few_rows_add(y, c, a, rows, n, (size_t)width);
+        check_rows(rows, n, width, "a sum", 1);
+    }
 }
 
 /* The bits of few_rows_dots, of numbers whose sums are rounded. */
@@ -95,17 +110,20 @@ static void check_times(int rows, int count, int n, int width) {
     fill(b, count, n, width, 2);
     for (int i = 0; i < rows * width; i++)
         a[i] *= (real)0.1;
-    fill(y, count, 0, ROWS, 0);
-    memset(C, 0, sizeof C);
-    few_rows_dots(a, rows, b, count, n, (size_t)width, C, FEW_ROWS_TIMES);
-    few_rows_times(a, rows, b, count, n, (size_t)width, 0.7, 0.3, y, ROWS);
-    for (int k = 0; k < count; k++)
-        for (int i = 0; i < rows; i++) {
-            real want_now = (real)(0.3 * (0.7 * C[i * FEW_ROWS_TIMES + k])), now = y[k * ROWS + i];
-            if (memcmp(&want_now, &now, sizeof now) != 0)
+    EACH_CODE {
+        fill(y, count, 0, ROWS, 0);
+        memset(C, 0, sizeof C);
+        few_rows_dots(a, rows, b, count, n, (size_t)width, C, FEW_ROWS_TIMES);
+        few_rows_times(a, rows, b, count, n, (size_t)width, 0.7, 0.3, y, ROWS);
+        for (int k = 0; k < count * rows; k++) {
+            real wanted = (real)(0.3 * (0.7 * C[k % rows * FEW_ROWS_TIMES + k / rows])),
+                 now = y[k / rows * ROWS + k % rows];
+            if (memcmp(&wanted, &now, sizeof now) != 0)
                 fail_msg("%s: %d rows through %d of %d sites: (%d, %d) is %g, not %g",
-                         few_rows_name(), count, rows, n, k, i, (double)now, (double)want_now);
+                         few_rows_name(), count, rows, n, k / rows, k % rows, (double)now,
+                         (double)wanted);
         }
+    }
 }
 
 /* Many of these numbers are equal, and NaN of either sign is the largest. */
@@ -113,17 +131,19 @@ static void check_top(int n) {
     fill(a, 1, n, LINE * (n / LINE + 1), 1);
     for (int i = 3; i < n; i += 29)
         a[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? -(real)NAN : (real)-0.0;
+    for (int i = 0; i < n; i++) { /* its place in the order */
+        want[i] = 0;
+        for (int j = 0; j < n; j++)
+            want[i] += a[j] > a[i] || (isnan(a[j]) && !isnan(a[i])) ||
+                       (j < i && (a[j] == a[i] || (isnan(a[j]) && isnan(a[i]))));
+    }
+    EACH_CODE
     for (int most = 0; most <= n; most++) {
         few_rows_top(a, n, most, y);
-        for (int i = 0; i < n; i++) {
-            int before = 0;
-            for (int j = 0; j < n; j++)
-                before += a[j] > a[i] || (isnan(a[j]) && !isnan(a[i])) ||
-                          (j < i && (a[j] == a[i] || (isnan(a[j]) && isnan(a[i]))));
-            if ((double)y[i] != (before < most))
+        for (int i = 0; i < n; i++)
+            if ((double)y[i] != (want[i] < most))
                 fail_msg("%s: the %d largest of %d: number %d is marked %g", few_rows_name(), most,
                          n, i, (double)y[i]);
-        }
     }
 }
 
@@ -144,33 +164,34 @@ static void check_matrix(int rows, int terms, int columns, int form) {
     size_t width = padded(columns);
     struct few_rows_matrix left = factor(a, rows, terms, form & 1, 1),
                            right = factor(b, terms, columns, form & 2, 2);
-    fill(y, rows, beta == 0 ? 0 : columns, (int)width, 5);
-    few_rows_matrix(left, right, rows, terms, columns, (real)0.25, (real)beta, y, width);
     for (int k = 0; k < rows; k++)
         for (int i = 0; i < columns; i++) {
-            double sum = 0, now = (double)y[(size_t)k * width + (size_t)i];
+            double sum = 0;
             for (int l = 0; l < terms; l++)
                 sum += at(left, k, l) * at(right, l, i);
-            sum = sum / 4 + (beta == 0 ? 0 : beta * number(k, i, 5));
-            if (now != sum)
-                fail_msg("%s: %d rows, %d terms, %d columns, form %d: row %d, column %d is %g, "
-                         "not %g",
-                         few_rows_name(), rows, terms, columns, form, k, i, now, sum);
+            want[k * columns + i] = sum / 4 + (beta == 0 ? 0 : beta * number(k, i, 5));
         }
+    EACH_CODE {
+        fill(y, rows, beta == 0 ? 0 : columns, (int)width, 5);
+        few_rows_matrix(left, right, rows, terms, columns, (real)0.25, (real)beta, y, width);
+        check_rows(rows, columns, (int)width, form & 1 ? "a matrix, turned" : "a matrix", terms);
+    }
 }
 
 static void check_turned(int rows, int columns) {
     size_t row = padded(columns), width = padded(rows);
     fill(a, rows, columns, (int)row, 1);
-    fill(y, columns, 0, (int)width, 0);
-    y[(size_t)columns * width] = 7;
-    few_rows_turned(a, row, rows, columns, y, width);
-    for (int k = 0; k < rows; k++)
-        for (int l = 0; l < columns; l++)
-            if ((double)y[(size_t)l * width + (size_t)k] != number(k, l, 1))
-                fail_msg("%s: %d rows of %d columns, turned: row %d, column %d", few_rows_name(),
-                         rows, columns, k, l);
-    assert_true(y[(size_t)columns * width] == 7);
+    EACH_CODE {
+        fill(y, columns, 0, (int)width, 0);
+        y[(size_t)columns * width] = 7;
+        few_rows_turned(a, row, rows, columns, y, width);
+        for (int k = 0; k < rows; k++)
+            for (int l = 0; l < columns; l++)
+                if ((double)y[(size_t)l * width + (size_t)k] != number(k, l, 1))
+                    fail_msg("%s: %d rows of %d columns, turned: row %d, column %d",
+                             few_rows_name(), rows, columns, k, l);
+        assert_true(y[(size_t)columns * width] == 7);
+    }
 }
 
 /* Around the sizes of tiles, panels, slabs and parts. */
@@ -206,34 +227,24 @@ static void check_shapes(int n, int width, int step) {
         check_times(k % 9 + n % 13 + 1, k / 9 + 1, n, width);
 }
 
-static void check_code(const char *name) {
-    if (!few_rows_use(name)) {
-        print_message("this machine has no %s\n", name);
-        return;
-    }
-    assert_string_equal(few_rows_name(), name);
+TEST(every_code) {
     static const int sites[] = {1, 5, 8, 9, 31, 33, 65, 255, 256};
-    for (int k = 0; k < (int)(sizeof sites / sizeof *sites); k++)
-        check_shapes(sites[k], (sites[k] + LINE - 1) / LINE * LINE, 1);
+    for (size_t k = 0; k < COUNT(codes); k++)
+        if (!few_rows_use(codes[k]))
+            print_message("this machine has no %s\n", codes[k]);
+        else
+            assert_string_equal(few_rows_name(), codes[k]);
+    for (int k = 0; k < ROWS * ROWS; k++)
+        K[k] = (real)number(k, 1, 4);
+    for (size_t k = 0; k < COUNT(sites); k++)
+        check_shapes(sites[k], (int)padded(sites[k]), 1);
     check_shapes(512, 512, 4);
-    check_shapes(515, (515 + LINE - 1) / LINE * LINE, 3);
+    check_shapes(515, (int)padded(515), 3);
     check_shapes(4101, WIDEST, 7);
     check_matrices();
     for (int n = 1; n <= FEW_ROWS_TOP; n++)
         check_top(n);
     assert_true(few_rows_use(NULL));
-}
-
-TEST(plain_code) {
-    check_code("plain");
-}
-
-TEST(avx2_code) {
-    check_code("avx2");
-}
-
-TEST(avx512_code) {
-    check_code("avx512");
 }
 
 /* Of whole numbers, whose sums are exact. */

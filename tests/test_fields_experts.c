@@ -33,12 +33,10 @@ TEST(experts_are_compared) {
         support_ensemble(&run, N, &record);
         size_t M = (size_t)run.config.network.experts.count;
         for (size_t i = 0; i < M; i++) {
-            char kernel[32];
-            snprintf(kernel, sizeof kernel, "cross_h3");
-            CHECK_ABS(support_value(&record, kernel, 1, 5, (2 * M + i) * M + (M - 1 - i)),
-                      support_value(&record, kernel, 1, 5, (2 * M + M - 1 - i) * M + i), 1e-13,
+            CHECK_ABS(support_value(&record, "cross_h3", 1, 5, (2 * M + i) * M + (M - 1 - i)),
+                      support_value(&record, "cross_h3", 1, 5, (2 * M + M - 1 - i) * M + i), 1e-13,
                       "symmetric");
-            assert_true(support_value(&record, kernel, 1, 5, (2 * M + i) * M + i) >= 0);
+            assert_true(support_value(&record, "cross_h3", 1, 5, (2 * M + i) * M + i) >= 0);
         }
     }
 }

@@ -11,22 +11,27 @@ struct both {
     struct record record[2];
 };
 
-/* more: of both; fixed: of the fixed point alone, or NULL. */
-static void both_init(struct both *both, const char *file, const char *const *more,
-                      const char *const *fixed) {
-    const char *overrides[32] = {"reference.widths=", "solver.method=march"};
-    int n = 2;
-    while (*more)
-        overrides[n++] = *more++;
-    *both = (struct both){0};
-    for (int k = 0; k < 2; k++) {
-        overrides[1] = k ? "solver.method=fixed_point" : "solver.method=march";
-        while (k && fixed && *fixed)
-            overrides[n++] = *fixed++;
-        support_run(&both->run[k], file, overrides);
-        ASK(run_ensemble(&both->run[k], 0, both->run[k].config.solver.replicates, &both->record[k],
-                         err));
-    }
+/* A run with three lists of keys, of a width or of the limit (0). */
+static void run_one(struct run *run, const char *file, const char *const *first,
+                    const char *const *second, const char *const *last, int N,
+                    struct record *record) {
+    const char *const *const lists[] = {first, second, last};
+    const char *overrides[32] = {"reference.widths="};
+    int n = 1;
+    for (int k = 0; k < 3; k++)
+        for (const char *const *key = lists[k]; *key; key++)
+            overrides[n++] = *key;
+    support_run(run, file, overrides);
+    support_ensemble(run, N, record);
+}
+
+/* fixed: a key of the fixed point alone, or NULL. */
+static void both_init(struct both *both, const char *file, const char *const *first,
+                      const char *const *second, const char *fixed) {
+    for (int k = 0; k < 2; k++)
+        run_one(&both->run[k], file, first, second,
+                k ? ARGS("solver.method=fixed_point", fixed) : ARGS("solver.method=march"), 0,
+                &both->record[k]);
 }
 
 static void both_free(struct both *both) {
@@ -88,14 +93,12 @@ TEST(linear_networks_agree) {
           "solver.halves=no", "training.batch=1"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *more[16] = {"network.activation=linear", "solver.sites=512",
-                                "solver.tolerance=1e-8",     "solver.replicates=1",
-                                "output.kernels=full",       "training.steps=8",
-                                "training.eta0=0.1",         "solver.threads=1"};
-        FREED(both_free) struct both both;
-        for (int n = 8, k = 0; cases[i].more[k]; k++)
-            more[n++] = cases[i].more[k];
-        both_init(&both, cases[i].file, more, ARGS("solver.fp_tolerance=1e-10"));
+        FREED(both_free) struct both both = {0};
+        both_init(&both, cases[i].file,
+                  ARGS("network.activation=linear", "solver.sites=512", "solver.tolerance=1e-8",
+                       "solver.replicates=1", "output.kernels=full", "training.steps=8",
+                       "training.eta0=0.1", "solver.threads=1"),
+                  cases[i].more, "solver.fp_tolerance=1e-10");
         const struct record *march = &both.record[0], *fixed = &both.record[1];
         for (int s = 0; s < march->count; s++) {
             const struct series *a = &march->series[s], *b = record_find(fixed, a->name);
@@ -193,20 +196,6 @@ static const struct each_entry {
      .more = {"network.rho=1", "data.inputs=4", "solver.unit_sites=256"}},
 };
 enum { ONLY_LONG = 2 }; /* the last ones */
-
-/* A run with these keys and one more, of a width or of the limit (0). */
-static void run_one(struct run *run, const struct each_entry *of, const char *const *first,
-                    const char *last, int N, struct record *record) {
-    const char *overrides[24] = {0};
-    int n = 0;
-    for (; first[n]; n++)
-        overrides[n] = first[n];
-    for (int k = 0; k < MOST && of->more[k]; k++)
-        overrides[n++] = of->more[k];
-    overrides[n] = last;
-    support_run(run, of->file, overrides);
-    support_ensemble(run, N, record);
-}
 
 /* How far two means are apart in the entry of a series where they are furthest, in units of what is
  * allowed, or one mean from 0 (b NULL): one of 1000 series has an entry that is further, for as
@@ -311,9 +300,10 @@ static void networks_agree(const struct each_entry *of, const char *const *keys,
     struct run run[4];
     struct record networks[3], other = {0};
     double rms, unused;
-    run_one(&run[3], of, keys, of->without, 0, &other);
+    run_one(&run[3], of->file, keys, of->more, ARGS(of->without), 0, &other);
     for (int k = 0; k < 3; k++)
-        run_one(&run[k], of, keys, "output.kernels=diagonal", widths[k], &networks[k]);
+        run_one(&run[k], of->file, keys, of->more, ARGS("output.kernels=diagonal"), widths[k],
+                &networks[k]);
     double largest = beside_networks(&record[1], networks, widths, &rms),
            without = beside_networks(&other, networks, widths, &unused),
            far = furthest(&other, &record[1], of->moved);
@@ -344,9 +334,7 @@ TEST(entries_agree) {
                                                 : "training.steps=5",
                                     NULL};
         FREED(both_free) struct both both = {0};
-        for (int k = 0; k < 2; k++)
-            run_one(&both.run[k], of, keys, k ? "solver.method=fixed_point" : "solver.method=march",
-                    0, &both.record[k]);
+        both_init(&both, of->file, keys, of->more, NULL);
         march_agrees(of, both.record);
         if (of->without)
             networks_agree(of, keys, both.record);
@@ -361,44 +349,29 @@ TEST(jumps_of_masks_respond) {
     "network.rho=0.5", "solver.sites=1024", "solver.expert_sites=1024", "solver.replicates=12",    \
         "training.steps=6", "output.kernels=full", "output.responses=yes", "solver.tolerance=1e-4"
     double value[2], se[2], miss;
-    FREED(both_free) struct both both;
-    both_init(&both, "data/regime2.ini", ARGS(JUMPS), NULL);
+    FREED(both_free) struct both both = {0};
+    both_init(&both, "data/regime2.ini", ARGS(JUMPS), ARGS(NULL), NULL);
     for (int k = 0; k < 2; k++)
         mean_action(&both, k, "B_Q", "Phi1", true, 5, &value[k], &se[k]);
     CHECK_ABS(value[1], value[0], 4 * hypot(se[0], se[1]), "B_Q Phi1 with jumps");
     record_free(&both.record[1]);
     run_free(&both.run[1]);
-    support_run(&both.run[1], "data/regime2.ini",
-                ARGS(JUMPS, "reference.widths=", "solver.method=fixed_point", "solver.probe=1e-9"));
-    support_ensemble(&both.run[1], 0, &both.record[1]);
+    run_one(&both.run[1], "data/regime2.ini", ARGS(JUMPS), ARGS("solver.method=fixed_point"),
+            ARGS("solver.probe=1e-9"), 0, &both.record[1]);
     mean_action(&both, 1, "B_Q", "Phi1", true, 5, &value[1], &se[1]);
     miss = fabs(value[1] - value[0]) / hypot(se[0], se[1]);
     if (miss < 10)
         fail_msg("without jumps B_Q Phi1 is off by only %.2g standard errors", miss);
 }
 
-/* The same bits for any number of threads, and on the shadow backend. */
+/* The same bits on two threads and the shadow backend, where blocks of sites are shared out. */
 TEST(bits_do_not_depend_on_where) {
-    const char *const other[] = {"solver.threads=2", "solver.backend=shadow"};
-    for (int i = 0; i < 2; i++) {
-        FREED(two_runs_free) struct run run[2];
-        FREED(two_records_free) struct record record[2] = {0};
-        for (int k = 0; k < 2; k++) {
-            const char *overrides[] = {"solver.method=fixed_point",
-                                       "reference.widths=",
-                                       "solver.sites=300",
-                                       "solver.replicates=1",
-                                       "training.steps=4",
-                                       "solver.max_sweeps=30",
-                                       k ? other[i] : "solver.threads=1",
-                                       NULL};
-            support_run(&run[k], "data/regime2.ini", overrides);
-            ASK(run_ensemble(&run[k], 0, 1, &record[k], err));
-        }
-        for (int s = 0; s < record[0].count; s++)
-            assert_memory_equal(record[0].series[s].values, record[1].series[s].values,
-                                record[0].series[s].size * sizeof(double));
-    }
+    FREED(both_free) struct both both = {0};
+    for (int k = 0; k < 2; k++)
+        run_one(&both.run[k], "data/regime2.ini",
+                ARGS("solver.method=fixed_point", "solver.sites=300", "solver.replicates=1"),
+                ARGS("training.steps=4", "solver.max_sweeps=30"),
+                k ? ARGS("solver.threads=2", "solver.backend=shadow") : ARGS("solver.threads=1"), 0,
+                &both.record[k]);
+    support_same(&both.record[0], &both.record[1]);
 }
-
-/* With "long": more steps. */

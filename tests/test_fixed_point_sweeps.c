@@ -23,6 +23,13 @@ static int on_measure(void *context, struct net *net, int t, struct err *err) {
     return CODE_OK;
 }
 
+/* The iteration of a configured run. */
+static int iterate(const struct run *run, const struct fixed_point_calls *calls, struct err *err) {
+    struct net_setup setup = config_setup(&run->config, 0, 0, run->data.P, &run->inputs);
+    return fixed_point_run(&setup, &run->config.training, run->data.y,
+                           &run->config.solver.fixed_point, calls, err);
+}
+
 /* Undamped sweeps with common random numbers: after 2 x (wide maps in series) x T sweeps the next
  * one finds the same kernels, up to round-off (1e-16 over the probes' shift 1e-3, and the floor of
  * the factors: 1e-16/1e-8). Damped ones are far from it. */
@@ -52,10 +59,8 @@ TEST(sweeps_end_exactly) {
             support_run(&run, cases[i].file, overrides);
             run.config.solver.fixed_point.max_sweeps = 2 * cases[i].series * 4 + 1;
             run.config.solver.fixed_point.tolerance = 1e-13;
-            struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
             struct err err;
-            int code = fixed_point_run(&setup, &run.config.training, run.data.y,
-                                       &run.config.solver.fixed_point, &calls, &err);
+            int code = iterate(&run, &calls, &err);
             assert_true(!code || (code == CODE_NUMERICAL && strstr(err.text, "max_sweeps")));
             if (damped)
                 assert_true(ends.change > 1e-8);
@@ -107,9 +112,7 @@ TEST(passes_of_a_sweep_take_the_same_steps) {
         memset(&taken, 0, sizeof taken);
         integrator.advance = note_step;
         run.config.training.integrator = &integrator;
-        struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
-        ASK(fixed_point_run(&setup, &run.config.training, run.data.y,
-                            &run.config.solver.fixed_point, &calls, err));
+        ASK(iterate(&run, &calls, err));
         for (int first = 0, end; first < taken.count; first = end) {
             for (end = first; end < taken.count && taken.pass[end] == taken.pass[first];)
                 end++;
@@ -196,9 +199,6 @@ TEST(fresh_draws) {
                 ARGS("solver.method=fixed_point", "solver.sweep_draws=fresh",
                      "reference.widths=", "solver.sites=1024", "training.steps=5",
                      "solver.fp_tolerance=1e-6", "solver.max_sweeps=20"));
-    struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
-    assert_int_equal(fixed_point_run(&setup, &run.config.training, run.data.y,
-                                     &run.config.solver.fixed_point, &calls, &err),
-                     CODE_NUMERICAL);
+    assert_int_equal(iterate(&run, &calls, &err), CODE_NUMERICAL);
     assert_true(ends.change > 1e-4 && ends.change < 1);
 }

@@ -300,35 +300,16 @@ struct model {
     const char *file;
     struct int_list widths, none;
 };
-#define AT(field) offsetof(struct model, field)
+#define KEY(name, is)                                                                              \
+    .doc = "a key", .key = #name, .type = is, .offset = offsetof(struct model, name)
 static const struct param_row rows[] = {
-    {.doc = "a key",
-     .key = "depth",
-     .type = PARAM_INT,
-     .offset = AT(depth),
-     .value = NULL,
-     .min = 1,
-     .max = 9},
-    {.doc = "a key", .key = "eta", .type = PARAM_REAL, .offset = AT(eta), .value = "0.1"},
-    {.doc = "a key",
-     .key = "seed",
-     .type = PARAM_SEED,
-     .offset = AT(seed),
-     .value = "18446744073709551615"},
-    {.doc = "a key",
-     .key = "kind",
-     .type = PARAM_CHOICE,
-     .offset = AT(kind),
-     .value = "a",
-     .choices = "a b"},
-    {.doc = "a key",
-     .key = "file",
-     .type = PARAM_TEXT,
-     .offset = AT(file),
-     .value = "",
-     .when = "kind=b"},
-    {.doc = "a key", .key = "widths", .type = PARAM_INTS, .offset = AT(widths), .value = "1 2 3"},
-    {.doc = "a key", .key = "none", .type = PARAM_INTS, .offset = AT(none), .value = ""},
+    {KEY(depth, PARAM_INT), .value = NULL, .min = 1, .max = 9},
+    {KEY(eta, PARAM_REAL), .value = "0.1"},
+    {KEY(seed, PARAM_SEED), .value = "18446744073709551615"},
+    {KEY(kind, PARAM_CHOICE), .value = "a", .choices = "a b"},
+    {KEY(file, PARAM_TEXT), .value = "", .when = "kind=b"},
+    {KEY(widths, PARAM_INTS), .value = "1 2 3"},
+    {KEY(none, PARAM_INTS), .value = ""},
 };
 static const struct param_section section = {"model", "a model", rows, 7, .offset = 0};
 

@@ -166,15 +166,6 @@ TEST(rows_go_to_their_places) {
     }
 }
 
-static const struct node *node_of_matrix(const struct net *net, const char *name) {
-    for (int i = 0; i < net->program->nodes; i++)
-        if (net->program->node[i].matrix.map &&
-            !strcmp(net->program->node[i].matrix.map->declared.name, name))
-            return &net->program->node[i];
-    fail_msg("no matrix %s", name);
-    return NULL;
-}
-
 /* Which nodes of a transformer have the rows of an expert alone, unless its gates' cotangents are a
  * series; that f is the one of a network that computes all rows; and with Adam, which divides by
  * small numbers, all matrices. */
@@ -195,20 +186,20 @@ TEST(networks_leave_out_experts) {
             support_net(&nets[k], &run, 16, 0);
             support_evaluate(&nets[k], &run);
         }
-        const struct node *in = node_of_matrix(&nets[0], "W1_0_1"),
-                          *out = node_of_matrix(&nets[0], "W2_0_1");
+        const struct node *in = support_weight(&nets[0], "W1_0_1"),
+                          *out = support_weight(&nets[0], "W2_0_1");
         assert_true((in->expert.of != NULL) == none && in->expert.of == out->expert.of);
         assert_true(in->expert.apart == none && !out->expert.apart);
-        assert_true(out->expert.added == none && !node_of_matrix(&nets[0], "W2_0_0")->expert.added);
+        assert_true(out->expert.added == none && !support_weight(&nets[0], "W2_0_0")->expert.added);
         assert_true(!in->matrix.map->every_row && !out->matrix.map->every_row);
-        assert_true(node_of_matrix(&nets[0], "W_O_0")->matrix.map->every_row);
+        assert_true(support_weight(&nets[0], "W_O_0")->matrix.map->every_row);
         assert_true(selected_some(in) == none);
         for (int k = 0; k < nets[0].program->experts; k++)
             assert_true(nets[0].program->expert[k]->some.count < 4 * 5);
-        assert_null(node_of_matrix(&nets[0], "W1_0_4")->expert.of); /* the shared one */
-        const struct node *shared = node_of_matrix(&nets[0], "W1_0_4");
+        assert_null(support_weight(&nets[0], "W1_0_4")->expert.of); /* the shared one */
+        const struct node *shared = support_weight(&nets[0], "W1_0_4");
         assert_true(node_part(nets[0].program, shared, 0)->onto >= 0); /* it adds to a cotangent */
-        assert_null(node_of_matrix(&nets[0], "W_O_0")->expert.of);
+        assert_null(support_weight(&nets[0], "W_O_0")->expert.of);
         assert_int_equal(nets[1].program->experts, 0);
         for (int k = 0; k < 2; k++)
             for (int t = 0; t < 3; t++)
@@ -226,47 +217,51 @@ TEST(networks_leave_out_experts) {
     }
 }
 
-/* Trains a net for six steps, gives its outputs, and frees it with its run. */
-static void end_after_six_steps(struct run *run, struct net *net, double f[P]) {
+/* Outputs of 16 inputs after six steps of a network in Lua; all: its gradients are taken to pieces,
+ * for which it has all rows of everything. */
+static void train_script(const char *script, const char *key, bool all, double f[P]) {
+    RUN_AND_NET;
+    char text[1024];
+    snprintf(text, sizeof text, "network.program_text=%s", script);
+    support_run_text(&run, ARGS(text, key),
+                     "[network]\nprogram = t.lua\n[data]\ninputs = 16\n[training]\n"
+                     "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
+                     "[output]\nkernels = none\ninputs = none\n");
+    run.config.output.tangent = all;
+    support_begin(&net, &run, 16, 0);
+    assert_int_equal(net.program->experts, all || (key && strstr(key, "late=1")) ? 0 : 4);
     for (int t = 0; t < 6; t++)
-        ASK(integrator_of(&run->config.training)
-                ->advance(net, &run->config.training, run->data.y, err));
-    memcpy(f, net->output.f, P * sizeof *f);
-    net_free(net);
-    run_free(run);
+        ASK(integrator_of(&run.config.training)
+                ->advance(&net, &run.config.training, run.data.y, err));
+    memcpy(f, net.output.f, P * sizeof *f);
 }
 
-/* Experts that add, and multiply by, rows that all inputs have: losses are those of a network whose
- * gradients are taken to pieces, and which has all rows of everything. */
+static void same_outputs(double f[2][P]) {
+    for (int mu = 0; mu < P; mu++)
+        CHECK_ABS(f[1][mu], f[0][mu], 1e-11, "f of input %d", mu);
+    assert_true(fabs(f[0][0] - f[0][1]) > 1e-2);
+}
+
+/* Experts that add, and multiply by, rows that all inputs have: outputs are those of a network that
+ * has all rows. */
 TEST(experts_beside_rows_of_all) {
     static const char script[] =
-        "network.program_text=local a = population('a') local h = sigma(read_in(a, 'W1')) "
+        "local a = population('a') local h = sigma(read_in(a, 'W1')) "
         "local p = softmax(bias(look(h, 4, 'Q'), normals(4), 'b'), {top = 2}) local out "
         "for i = 1, 4 do local m = map(h, a, 'V' .. i) "
         "m = p[i] * (sigma(m + h) * h + map(m * h + m, a, 'U' .. i)) "
         "out = out and out + m or m end read_out(out, 'w')";
     double f[2][P];
-    for (int all = 0; all < 2; all++) {
-        struct run run;
-        struct net net;
-        support_run_text(&run, ARGS(script),
-                         "[network]\nprogram = t.lua\n[data]\ninputs = 16\n[training]\n"
-                         "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
-                         "[output]\nkernels = none\ninputs = none\n");
-        run.config.output.tangent = all;
-        support_begin(&net, &run, 16, 0);
-        assert_int_equal(net.program->experts, all ? 0 : 4);
-        end_after_six_steps(&run, &net, f[all]);
-    }
-    for (int mu = 0; mu < P; mu++)
-        CHECK_ABS(f[1][mu], f[0][mu], 1e-11, "f of input %d", mu);
+    for (int all = 0; all < 2; all++)
+        train_script(script, NULL, all, f[all]);
+    same_outputs(f);
 }
 
 /* A script that writes its experts in front of the router: the selection is not known when they are
- * evaluated, so they have all rows, and the losses are those of the usual order. */
+ * evaluated, so they have all rows, and outputs are those of the usual order. */
 TEST(experts_in_front_of_their_router) {
     static const char script[] =
-        "network.program_text=local h = sigma(read_in(population('bottom'), 'W1')) "
+        "local h = sigma(read_in(population('bottom'), 'W1')) "
         "local top, m = population('top'), {} "
         "local function experts() for i = 1, 4 do "
         "m[i] = map(sigma(map(h, top, 'W2_' .. i)), top, 'W3_' .. i) end end "
@@ -276,19 +271,9 @@ TEST(experts_in_front_of_their_router) {
         "if key('late') == 0 then experts() end "
         "local out = p[1] * m[1] for i = 2, 4 do out = out + p[i] * m[i] end read_out(out, 'w')";
     double f[2][P];
-    for (int late = 0; late < 2; late++) {
-        struct run run;
-        struct net net;
-        support_run_text(&run, ARGS(script, late ? "program.late=1" : "program.late=0"),
-                         "[network]\nprogram = t.lua\n[data]\ninputs = 16\n[training]\n"
-                         "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
-                         "[output]\nkernels = none\ninputs = none\n");
-        support_begin(&net, &run, 16, 0);
-        end_after_six_steps(&run, &net, f[late]);
-    }
-    for (int mu = 0; mu < P; mu++)
-        CHECK_ABS(f[1][mu], f[0][mu], 1e-11, "f of input %d", mu);
-    assert_true(fabs(f[0][0] - f[0][1]) > 1e-2);
+    for (int late = 0; late < 2; late++)
+        train_script(script, late ? "program.late=1" : "program.late=0", false, f[late]);
+    same_outputs(f);
 }
 
 /* Means over heads of logits and of weights, a sum and a multiple of each, are not found where they

@@ -9,9 +9,8 @@
 #include <limits.h>
 #include <unistd.h>
 
-/* Ways of training, the fixed point last, and behind them one for each optimizer; where one does
- * not fit a network, that is printed. */
-static const char *const ways[][5] = {
+/* Ways of training, the fixed point last; where one does not fit a network, that is printed. */
+static const char *const table[][5] = {
     {0},
     {"training.batch=2", "training.order=shuffled", "data.test_inputs=3"},
     {"training.optimizer=adam", "training.eta0=0.02", "training.batch=2", "data.test_inputs=3"},
@@ -20,12 +19,12 @@ static const char *const ways[][5] = {
     {"training.optimizer=momentum", "training.eta0=0.05", "training.warmup=1", "training.clip=0.2"},
     {"training.integrator=heun", "training.eta0=0.1"},
     {"training.integrator=bs32", "training.eta0=0.1"},
-    {"output.kernels=full"},
     {"output.responses=yes", "training.optimizer=adam", "training.eta0=0.02", "training.batch=2",
      "data.test_inputs=3"},
-    {"output.responses=yes", "training.optimizer=muon", "training.eta0=0.02"},
+    {"output.kernels=full"},
     {"output.kernels=equal", "output.kernels_of=w", "output.tangent=blocks",
      "output.spectra=tangent"},
+    {"output.responses=yes", "training.optimizer=muon", "training.eta0=0.02"},
     {"reference.precision=single", "training.batch=2", "data.test_inputs=3",
      "reference.draws=balanced"},
     {"reference.coordinate_check=yes", "rates.w=2", "init.w=0.5", "output.weights=all"},
@@ -33,27 +32,33 @@ static const char *const ways[][5] = {
     {"solver.method=fixed_point", "reference.widths=", "solver.max_sweeps=40",
      "solver.fp_tolerance=1e-4"},
 };
-enum { FIXED_POINT = sizeof ways / sizeof *ways - 1, TABLE = sizeof ways / sizeof *ways };
+enum { FIXED_POINT = COUNT(table) - 1, MOST_WAYS = COUNT(table) + 16 };
 
-static int count_ways(void) {
-    int count = TABLE;
-    while (optimizer_list[count - TABLE])
-        count++;
-    return count;
+/* Those of the table, and one for each optimizer that begins none of its rows. */
+static const char *ways[MOST_WAYS][5];
+static int way_count;
+
+static int list_ways(void **state) {
+    static char key[16][64];
+    (void)state;
+    memcpy(ways, table, sizeof table);
+    way_count = COUNT(table);
+    for (int k = 0; optimizer_list[k]; k++) {
+        bool begins = optimizer_row((size_t)k)->plain; /* as the first row */
+        snprintf(key[k], sizeof key[k], "training.optimizer=%s", optimizer_list[k]->name);
+        for (size_t way = 1; way < COUNT(table); way++)
+            begins |= !strcmp(table[way][0], key[k]);
+        if (!begins) {
+            ways[way_count][0] = key[k];
+            ways[way_count++][1] = "training.eta0=0.02";
+        }
+    }
+    return 0;
 }
 
-/* What a way is called, and the keys that it sets. */
-static const char *keys_of(int way, const char *keys[5]) {
-    static char optimizer[64];
-    if (way < TABLE) {
-        memcpy(keys, ways[way], sizeof ways[way]);
-        return keys[0] ? keys[0] : "";
-    }
-    snprintf(optimizer, sizeof optimizer, "training.optimizer=%s",
-             optimizer_list[way - TABLE]->name);
-    keys[0] = optimizer;
-    keys[1] = "training.eta0=0.02";
-    return optimizer;
+/* What a way is called. */
+static const char *name_of(int way) {
+    return ways[way][0] ? ways[way][0] : "gradient descent";
 }
 
 /* Programs: blocks that share one matrix; trained vectors and a number; an output behind the
@@ -78,8 +83,8 @@ static bool begin(struct run *run, const struct model *model, int way, const cha
     for (int k = 0; k < 3 && change && change[k]; k++)
         if (way != FIXED_POINT || strncmp(change[k], "training.steps", 14) != 0)
             overrides[n++] = change[k];
-    memset(overrides + n, 0, sizeof overrides - (size_t)n * sizeof *overrides);
-    keys_of(way, overrides + n);
+    memcpy(overrides + n, ways[way], sizeof ways[way]);
+    overrides[n + 5] = NULL;
     return support_small(run, model, overrides);
 }
 
@@ -135,8 +140,8 @@ TEST(gradient_norms) {
 enum { CHANGES = 3 };
 static const char *const changes[CHANGES][3] = {
     {"solver.threads=1"},
-    {"solver.threads=2", "training.steps=8"},
-    {"solver.threads=3", "training.steps=8", "solver.backend=shadow"}};
+    {"solver.threads=2", "training.steps=7"},
+    {"solver.threads=3", "training.steps=7", "solver.backend=shadow"}};
 
 /* The last run of a record learns, or it would be the same for any reason. */
 static void learns(const struct record *record, const char *what) {
@@ -158,8 +163,8 @@ static void go_on(const struct model *model, int way, int N, const struct record
     glob_t found;
     int cut = 1 + (way + (N > 0)) % 5;
     snprintf(first, sizeof first, "training.steps=%d", cut);
-    snprintf(what, sizeof what, "%s, %s, N = %d, from step %d on", model->name,
-             keys_of(way, (const char *[5]){0}), N, cut);
+    snprintf(what, sizeof what, "%s, %s, N = %d, from step %d on", model->name, name_of(way), N,
+             cut);
     for (int part = 0; part < 2; part++) {
         FREED(run_free) struct run run;
         FREED(record_free) struct record record;
@@ -199,8 +204,8 @@ static bool compare(const struct model *model, int way, int N, bool cut, int hal
             return false; /* its first sweep has queries and keys of 0, which have no norm */
         if (!begin(&run, model, way, changes[k]))
             return false;
-        snprintf(what, sizeof what, "%s, %s, N = %d, %s ...", model->name,
-                 keys_of(way, (const char *[5]){0}), N, changes[k][0]);
+        snprintf(what, sizeof what, "%s, %s, N = %d, %s ...", model->name, name_of(way), N,
+                 changes[k][0]);
         ASK(run_ensemble(&run, N, 2, &record[k], err));
         run_free(&run);
         learns(&record[k], what);
@@ -219,7 +224,7 @@ TEST(bits) {
     assert_non_null(folder);
     const struct model *model;
     for (int i = 0; (model = nth(i)); i++)
-        for (int way = 0; way < count_ways(); way++)
+        for (int way = 0; way < way_count; way++)
             if (way == FIXED_POINT) {
                 compare(model, way, 0, false, i);
             } else {
@@ -232,29 +237,4 @@ TEST(bits) {
     free(folder);
 }
 
-/* A key that the chosen mixture, experts or gate would not use is refused; with experts = 0, which
- * switches them off, their keys may stay. */
-TEST(keys_have_an_effect) {
-    static const char *const cases[][4] = {
-        {"data/stack.ini", "network.router_rate=0", NULL, "no effect with mixture = regime2"},
-        {"data/stack.ini", "network.bias=trained", NULL, "no effect with mixture = regime2"},
-        {"data/stack.ini", "network.q0=2", NULL, "no effect with mixture = regime2"},
-        {"data/stack.ini", "network.expert_layers=2", NULL, "no effect with mixture = regime2"},
-        {"data/stack.ini", "network.mixture=regime3", "network.kappa=2", NULL},
-        {"data/transformer.ini", "network.iota=1", "network.many_experts=regime2",
-         "it has no effect with many_experts = regime2"},
-        {"data/transformer.ini", "network.lambda_in=kappa", NULL, "with many_experts = no"},
-        {"data/transformer.ini", "network.experts=0", NULL, NULL},
-        {"data/regime2.ini", "network.eta_bias=0.5", NULL, "there is nothing to balance"},
-        {"data/regime1.ini", "network.eta_bias=0.5", "network.rho=1", "nothing to balance"},
-        {"data/regime2.ini", "network.gate=constant", "network.z_loss=1", "has no router"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        char *overrides[] = {(char *)(uintptr_t)cases[k][1], (char *)(uintptr_t)cases[k][2]};
-        FREED(run_free) struct run run = {0};
-        struct err why = {0};
-        int code = run_configure(&run, cases[k][0], cases[k][2] ? 2 : 1, overrides, &why);
-        if (cases[k][3] ? !code || !strstr(why.text, cases[k][3]) : code)
-            fail_msg("%s %s: %d %s", cases[k][0], cases[k][1], code, why.text);
-    }
-}
+AROUND_TESTS(list_ways, NULL)

@@ -15,6 +15,8 @@ static void compare(const char *const *overrides, int N) {
     couple_train(&p, 4, 1e-12);
 }
 
+/* Each gate and activation with every second of the variants, which are the others with the next.
+ */
 TEST(equals_oracle) {
     static const char *const gates[][2] = {{"network.gate=sigmoid", NULL},
                                            {"network.gate=sigmoid", "network.aggregation=K"},
@@ -26,6 +28,8 @@ TEST(equals_oracle) {
     for (int gate = 0; gate < 4; gate++)
         for (int activation = 0; activation < 6; activation++)
             for (int variant = 0; variant < 8; variant++) {
+                if ((variant ^ variant >> 1 ^ variant >> 2 ^ gate ^ activation) & 1)
+                    continue;
                 const char *overrides[16] = {"network.kappa=0.5", "network.expert_width=3",
                                              "training.eta0=0.2", "data.inputs=4",
                                              "data.dimension=5",  activations[activation],
@@ -38,29 +42,12 @@ TEST(equals_oracle) {
                 overrides[n++] = variant & 2 ? "training.loss=logistic" : "training.loss=mse";
                 overrides[n++] = variant & 2 ? "reference.centre=no" : "reference.centre=yes";
                 overrides[n++] = variant & 4 ? "network.lambda_in=kappa" : "training.gamma0=1.5";
-                if (variant & 4 && gate < 3)
+                if (variant & 4 && gate < 3) {
                     overrides[n++] = "network.rho=0.5";
+                    overrides[n++] = "network.beta=0.8";
+                }
                 compare(overrides, 16);
             }
-}
-
-TEST(equals_oracle_in_cases) {
-    const char *const cases[][6] = {
-        {"network.gate=sigmoid", "network.beta=0.8"},
-        {"network.gate=softmax", "network.beta=0.7"},
-        {"network.gate=constant"},
-        {"network.gate=sigmoid", "network.rho=0.5", "network.aggregation=K"},
-        {"network.gate=softmax", "network.rho=0.25", "network.lambda_in=kappa"},
-        {"network.gate=sigmoid", "training.loss=logistic", "network.activation=gelu"},
-        {"network.parameterization=mup", "network.activation=softplus"},
-        {"network.activation=erf", "network.gate=softmax", "reference.centre=no"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *overrides[16] = {"network.kappa=0.5", "network.expert_width=3",
-                                     "training.eta0=0.2", "data.inputs=3", "data.dimension=5"};
-        memcpy(overrides + 5, cases[i], sizeof cases[i]);
-        compare(overrides, 16);
-    }
 }
 
 /* More inputs than dimensions, repeated inputs, kappa above one. */

@@ -273,54 +273,41 @@ static const struct {
     {"data/residual.ini", {BLOCKS, "network.alpha=1", "network.expert_width=2"}},
 };
 
-static void check_optimizer(const char *optimizer, const char *decay) {
-    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
-        const char *override[28] = {0};
-        FREED(run_free) struct run run;
-        int n = 0;
-        while (networks[k].override[n]) {
-            override[n] = networks[k].override[n];
-            n++;
+/* The keys of network k, and more. */
+static void list_keys(const char *override[28], size_t k, const char *const *more) {
+    int n = 0;
+    for (; networks[k].override[n]; n++)
+        override[n] = networks[k].override[n];
+    while ((override[n] = *more++))
+        n++;
+}
+
+TEST(test_every_optimizer) {
+    static const char *const optimizers[][3] = {
+        {"training.optimizer=gd"},
+        {"training.optimizer=momentum"},
+        {"training.optimizer=adam"},
+        {"training.optimizer=adamw", "training.weight_decay=0.1"}};
+    for (size_t o = 0; o < COUNT(optimizers); o++)
+        for (size_t k = 0; k < COUNT(networks); k++) {
+            const char *override[28];
+            FREED(run_free) struct run run;
+            list_keys(override, k, optimizers[o]);
+            support_run(&run, networks[k].ini, override);
+            check_net(&run, 8);
+            if (run.config.solver.replicates)
+                check_net(&run, 0);
         }
-        override[n++] = optimizer;
-        if (decay)
-            override[n++] = decay;
-        support_run(&run, networks[k].ini, override);
-        check_net(&run, 8);
-        if (run.config.solver.replicates)
-            check_net(&run, 0);
-    }
-}
-
-TEST(test_gradient_descent) {
-    check_optimizer("training.optimizer=gd", NULL);
-}
-
-TEST(test_momentum) {
-    check_optimizer("training.optimizer=momentum", NULL);
-}
-
-TEST(test_adam) {
-    check_optimizer("training.optimizer=adam", NULL);
-}
-
-TEST(test_adamw) {
-    check_optimizer("training.optimizer=adamw", "training.weight_decay=0.1");
 }
 
 /* Neither draws nor numbers of a run depend on whether it is checked. */
 TEST(test_nothing_else_changes) {
-    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++)
+    for (size_t k = 0; k < COUNT(networks); k++)
         for (int N = 0; N <= 8; N += 8) {
-            const char *override[28] = {0};
+            const char *override[28];
             FREED(two_records_free) struct record record[2];
-            int n = 0;
-            while (networks[k].override[n]) {
-                override[n] = networks[k].override[n];
-                n++;
-            }
             for (int check = 0; check < 2; check++) {
-                override[n] = check ? NULL : "reference.coordinate_check=no";
+                list_keys(override, k, ARGS(check ? NULL : "reference.coordinate_check=no"));
                 support_one(networks[k].ini, override, N, &record[check]);
             }
             const struct series *f[] = {record_find(&record[0], "f"), record_find(&record[1], "f")};

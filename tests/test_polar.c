@@ -26,6 +26,34 @@ static const struct polar_case {
     {"sites, experts in columns, exact", ROWS, GROUP, .01, {.rate = .3, .exact = true}},
 };
 
+/* What a step learns, C [ROWS][INPUTS] times x [INPUTS][SITES]; C has the factor s, as of maps. */
+static struct gradient {
+    double x[INPUTS * SITES], C[ROWS * INPUTS];
+    struct array a; /* x, to be freed */
+} g;
+
+static void draw_gradient(int step, int group, double s) {
+    draw(g.x, INPUTS * SITES, 2 + (uint32_t)step);
+    draw(g.C, ROWS * INPUTS, 12 + (uint32_t)step);
+    for (int k = 0; k < ROWS * INPUTS; k++)
+        g.C[k] *= s;
+    array_free(&g.a);
+    array_from(&g.a, SITES, group, g.x, INPUTS);
+}
+
+/* Of rows that learn as those from number `first` of the gradient on. */
+static struct change change_of(const struct polar_case *one, struct rows entries, int first) {
+    size_t count = (size_t)(entries.count * INPUTS);
+    struct change change = {.entries = entries,
+                            .a = array_all(&g.a),
+                            .C = memory(count, sizeof *g.C),
+                            .s = one->s,
+                            .row_group = one->row_group,
+                            .column_group = one->column_group};
+    memcpy(change.C, g.C + first * INPUTS, count * sizeof *g.C);
+    return change;
+}
+
 /* W += rate sqrt(m) p(M), or of rows that are sites |s| rate sqrt(n m) p(M), M [n][m] a block. */
 static void want_block(const struct polar_case *one, const double *M, double *W, int row, int n,
                        int column, int m) {
@@ -41,17 +69,16 @@ static void want_block(const struct polar_case *one, const double *M, double *W,
             W[(row + i) * SITES + column + j] += factor * X[turned ? j * n + i : i * m + j];
 }
 
-static void want_step(const struct polar_case *one, const double *C, const double *a, double *V,
-                      double *W) {
+static void want_step(const struct polar_case *one, double *V, double *W) {
     FREED(base_free) double *M = memory(ROWS * SITES, sizeof *M);
     int rows = one->row_group ? one->row_group : ROWS;
     int columns = one->column_group ? one->column_group : SITES;
     for (int k = 0; k < ROWS * SITES; k++) {
-        double g = 0;
+        double G = 0;
         for (int mu = 0; mu < INPUTS; mu++)
-            g += C[k / SITES * INPUTS + mu] * a[mu * SITES + k % SITES];
-        V[k] = one->rule.momentum * V[k] + g;
-        M[k] = one->rule.nesterov ? g + one->rule.momentum * V[k] : V[k];
+            G += g.C[k / SITES * INPUTS + mu] * g.x[mu * SITES + k % SITES];
+        V[k] = one->rule.momentum * V[k] + G;
+        M[k] = one->rule.nesterov ? G + one->rule.momentum * V[k] : V[k];
     }
     for (int row = 0; row < ROWS; row += rows)
         for (int column = 0; column < SITES; column += columns)
@@ -117,26 +144,15 @@ static void want_spectrum(const struct polar_case *one, const double *V,
 }
 
 static void judge(const struct polar_case *one) {
-    double *W = memory(ROWS * SITES, sizeof *W), *V = memory(ROWS * SITES, sizeof *V);
-    double *x = memory(INPUTS * SITES, sizeof *x), *C = memory(ROWS * INPUTS, sizeof *C), *got;
-    FREED(array_free) struct array entries = {0}, a = {0}, velocity = {0};
+    double *W = memory(ROWS * SITES, sizeof *W), *V = memory(ROWS * SITES, sizeof *V), *got;
+    FREED(array_free) struct array entries = {0}, velocity = {0};
     draw(W, ROWS * SITES, 1);
     array_from(&entries, SITES, GROUP, W, ROWS);
     for (int step = 0; step < STEPS; step++) {
-        struct change change = {
-            .s = one->s, .row_group = one->row_group, .column_group = one->column_group};
-        draw(x, INPUTS * SITES, 2 + (uint32_t)step);
-        draw(C, ROWS * INPUTS, 12 + (uint32_t)step);
-        array_free(&a);
-        array_from(&a, SITES, GROUP, x, INPUTS);
-        change.entries = array_all(&entries);
-        change.a = array_all(&a);
-        change.C = memory(ROWS * INPUTS, sizeof *C);
-        for (int k = 0; k < ROWS * INPUTS; k++)
-            change.C[k] = C[k] * one->s; /* as maps do; the sign turns the step */
-        memcpy(C, change.C, ROWS * INPUTS * sizeof *C);
+        draw_gradient(step, GROUP, one->s);
+        struct change change = change_of(one, array_all(&entries), 0);
         ASK(polar_change(&change, &one->rule, &velocity, &err));
-        want_step(one, C, x, V, W);
+        want_step(one, V, W);
     }
     got = values(array_all(&entries));
     for (int k = 0; k < ROWS * SITES; k++)
@@ -145,7 +161,7 @@ static void judge(const struct polar_case *one) {
                      got[k], W[k]);
     if (!one->rule.exact)
         want_spectrum(one, V, &velocity);
-    free(W), free(V), free(x), free(C), free(got);
+    free(W), free(V), free(got);
 }
 
 TEST(steps) {
@@ -160,24 +176,14 @@ enum { BESIDE = 5 };
 /* Rows that learn what the last BESIDE rows of a matrix learn move as these do; beside a matrix of
  * no rows yet, whose norm is 0, they rest. */
 static void judge_along(const struct polar_case *one, int rows) {
-    double *x = memory(INPUTS * SITES, sizeof *x), *C = memory(ROWS * INPUTS, sizeof *C),
-           *zero = memory(ROWS * SITES, sizeof *zero), *want, *got;
-    struct array entries = {0}, a = {0}, velocity = {0}, beside = {0}, remembered = {0};
+    double *zero = memory(ROWS * SITES, sizeof *zero), *want, *got;
+    struct array entries = {0}, velocity = {0}, beside = {0}, remembered = {0};
     array_from(&entries, SITES, GROUP, zero, ROWS);
     array_from(&beside, SITES, GROUP, zero, BESIDE);
     for (int step = 0; step < STEPS; step++) {
-        struct change change = {.s = 1, .column_group = one->column_group}, along = {.s = 1};
-        draw(x, INPUTS * SITES, 2 + (uint32_t)step);
-        draw(C, ROWS * INPUTS, 12 + (uint32_t)step);
-        array_free(&a);
-        array_from(&a, SITES, GROUP, x, INPUTS);
-        change.entries = array_rows(&entries, 0, rows);
-        along.entries = array_all(&beside);
-        change.a = along.a = array_all(&a);
-        change.C = memory(ROWS * INPUTS, sizeof *C);
-        along.C = memory(BESIDE * INPUTS, sizeof *C);
-        memcpy(change.C, C, ROWS * INPUTS * sizeof *C);
-        memcpy(along.C, C + (ROWS - BESIDE) * INPUTS, BESIDE * INPUTS * sizeof *C);
+        draw_gradient(step, GROUP, 1);
+        struct change change = change_of(one, array_rows(&entries, 0, rows), 0),
+                      along = change_of(one, array_all(&beside), ROWS - BESIDE);
         change.along = &along;
         change.along_memory = &remembered;
         ASK(polar_change(&change, &one->rule, &velocity, &err));
@@ -188,9 +194,8 @@ static void judge_along(const struct polar_case *one, int rows) {
         if (!(fabs(got[k] - want[k]) <= POLAR_GAIN * ROUND_OFF))
             fail_msg("%s, %s, %d rows: entry %d beside it: %.17g instead of %.17g", backend->name,
                      one->name, rows, k, got[k], want[k]);
-    array_free(&entries), array_free(&a), array_free(&velocity);
-    array_free(&beside), array_free(&remembered);
-    free(x), free(C), free(zero), free(want), free(got);
+    array_free(&entries), array_free(&velocity), array_free(&beside), array_free(&remembered);
+    free(zero), free(want), free(got);
 }
 
 TEST(along) {
@@ -223,21 +228,17 @@ struct cut_matrix {
 
 /* What is left of a step in parts is what it is of the whole: `whole` after it. */
 static void judge_parts(const struct polar_case *one, bool stacked, struct cut_matrix *m,
-                        const double *x, const double *C, const struct array *whole) {
+                        const struct array *whole) {
     int rows = stacked ? ROWS / PARTS : ROWS, sites = stacked ? SITES : SITES / PARTS;
     struct polar_part part[PARTS];
     FREED(base_free) double *want = values(array_all(whole));
     for (int k = 0; k < PARTS; k++) {
-        FREED(base_free) double *some = stacked ? NULL : cut(x, INPUTS, false, k);
+        FREED(base_free) double *some = stacked ? NULL : cut(g.x, INPUTS, false, k);
         array_free(&m->a[k]);
-        array_from(&m->a[k], (size_t)sites, 1, some ? some : x, INPUTS);
-        part[k].change = (struct change){.entries = array_all(&m->entries[k]),
-                                         .a = array_all(&m->a[k]),
-                                         .C = memory((size_t)(rows * INPUTS), sizeof *C),
-                                         .s = one->s,
-                                         .row_group = one->row_group ? rows : 0};
-        memcpy(part[k].change.C, C + (stacked ? k * rows * INPUTS : 0),
-               (size_t)(rows * INPUTS) * sizeof *C);
+        array_from(&m->a[k], (size_t)sites, 1, some ? some : g.x, INPUTS);
+        part[k].change = change_of(one, array_all(&m->entries[k]), stacked ? k * rows : 0);
+        part[k].change.a = array_all(&m->a[k]);
+        part[k].change.row_group = one->row_group ? rows : 0;
         part[k].velocity = &m->velocity[k];
     }
     struct polar_rule rule = one->rule;
@@ -272,9 +273,8 @@ static void same_spectrum(const struct polar_case *one, bool stacked, struct cut
 }
 
 static void judge_cut(const struct polar_case *one, bool stacked) {
-    double *W = memory(ROWS * SITES, sizeof *W), *x = memory(INPUTS * SITES, sizeof *x),
-           *C = memory(ROWS * INPUTS, sizeof *C);
-    FREED(array_free) struct array entries = {0}, a = {0}, velocity = {0};
+    double *W = memory(ROWS * SITES, sizeof *W);
+    FREED(array_free) struct array entries = {0}, velocity = {0};
     struct cut_matrix m = {0};
     draw(W, ROWS * SITES, 1);
     array_from(&entries, SITES, 1, W, ROWS);
@@ -284,17 +284,10 @@ static void judge_cut(const struct polar_case *one, bool stacked) {
                    stacked ? ROWS / PARTS : ROWS);
     }
     for (int step = 0; step < STEPS; step++) {
-        struct change change = {.s = one->s, .row_group = one->row_group};
-        draw(x, INPUTS * SITES, 2 + (uint32_t)step);
-        draw(C, ROWS * INPUTS, 12 + (uint32_t)step);
-        array_free(&a);
-        array_from(&a, SITES, 1, x, INPUTS);
-        change.entries = array_all(&entries);
-        change.a = array_all(&a);
-        change.C = memory(ROWS * INPUTS, sizeof *C);
-        memcpy(change.C, C, ROWS * INPUTS * sizeof *C);
+        draw_gradient(step, 1, 1);
+        struct change change = change_of(one, array_all(&entries), 0);
         ASK(polar_change(&change, &one->rule, &velocity, &err));
-        judge_parts(one, stacked, &m, x, C, &entries);
+        judge_parts(one, stacked, &m, &entries);
     }
     if (!one->rule.exact)
         same_spectrum(one, stacked, &m, &velocity);
@@ -303,7 +296,7 @@ static void judge_cut(const struct polar_case *one, bool stacked) {
         array_free(&m.a[k]);
         array_free(&m.velocity[k]);
     }
-    free(W), free(x), free(C);
+    free(W);
 }
 
 /* Cut one way or the other, and put together again. */
@@ -317,23 +310,14 @@ TEST(parts) {
 
 /* No gradient, no step, and no division by zero; nor for a gradient that is round-off. */
 static void nothing_of(double size) {
-    double *W = memory(ROWS * SITES, sizeof *W), *x = memory(INPUTS * SITES, sizeof *x), *got;
-    FREED(array_free) struct array entries = {0}, a = {0};
+    double *W = memory(ROWS * SITES, sizeof *W), *got;
+    FREED(array_free) struct array entries = {0};
     struct array velocity = {0};
     draw(W, ROWS * SITES, 1);
-    draw(x, INPUTS * SITES, 2);
     array_from(&entries, SITES, GROUP, W, ROWS);
-    array_from(&a, SITES, GROUP, x, INPUTS);
     for (size_t k = 0; k < LENGTH(cases); k++) {
-        struct change change = {.entries = array_all(&entries),
-                                .a = array_all(&a),
-                                .C = memory(ROWS * INPUTS, sizeof *x),
-                                .s = cases[k].s,
-                                .row_group = cases[k].row_group,
-                                .column_group = cases[k].column_group};
-        draw(change.C, ROWS * INPUTS, 3);
-        for (int i = 0; i < ROWS * INPUTS; i++)
-            change.C[i] *= size * change.s;
+        draw_gradient(0, GROUP, size * cases[k].s);
+        struct change change = change_of(&cases[k], array_all(&entries), 0);
         ASK(polar_change(&change, &cases[k].rule, &velocity, &err));
         if (!cases[k].row_group) { /* round-off, or nothing, has no singular values */
             double s[1];
@@ -349,12 +333,13 @@ static void nothing_of(double size) {
     }
     got = values(array_all(&entries));
     assert_memory_equal(got, W, ROWS * SITES * sizeof *W);
-    free(W), free(x), free(got);
+    free(W), free(got);
 }
 
 TEST(nothing) {
     nothing_of(0);
     nothing_of(1e-15);
+    array_free(&g.a); /* before the next backend */
 }
 
 ON_EACH_BACKEND(0)
