@@ -39,13 +39,13 @@ TEST(deltas_are_derivatives) {
             draw_targets(loss, number, C, y);
             for (int c = 0; c < C; c++)
                 f[c] = 2 * normal(number + MOST + c);
-            double at = loss->value(C, f, y, Delta);
+            double at = loss_weighted(loss, 1, C, f, y, Delta);
             for (int c = 0; c < C; c++) {
                 double f_c = f[c];
                 f[c] = f_c + h;
-                double above = loss->value(C, f, y, unused);
+                double above = loss_weighted(loss, 1, C, f, y, unused);
                 f[c] = f_c - h;
-                double below = loss->value(C, f, y, unused);
+                double below = loss_weighted(loss, 1, C, f, y, unused);
                 f[c] = f_c;
                 if (fabs(above - 2 * at + below) > 0.1 * h) { /* smooth: of order h^2 */
                     kinks++;
@@ -76,9 +76,9 @@ TEST(curvatures_are_derivatives) {
             for (int c = 0; c < C; c++) {
                 double f_c = f[c];
                 f[c] = f_c + h;
-                loss->value(C, f, y, above);
+                loss_weighted(loss, 1, C, f, y, above);
                 f[c] = f_c - h;
-                loss->value(C, f, y, below);
+                loss_weighted(loss, 1, C, f, y, below);
                 f[c] = f_c;
                 for (int d = 0; d < C; d++) {
                     double slope = (below[d] - above[d]) / (2 * h);
@@ -101,7 +101,7 @@ TEST(large_outputs_are_finite) {
         for (int sign = -1; sign <= 1; sign += 2) {
             double f[MOST] = {sign * 1e4, -sign * 1e4, 0}, y[MOST], Delta[MOST];
             draw_targets(loss, 1, C, y);
-            assert_true(isfinite(loss->value(C, f, y, Delta)));
+            assert_true(isfinite(loss_weighted(loss, 1, C, f, y, Delta)));
             for (int c = 0; c < C; c++)
                 assert_true(isfinite(Delta[c]));
         }
@@ -117,7 +117,7 @@ TEST(no_number_has_no_loss) {
             double f[MOST] = {0}, y[MOST], Delta[MOST];
             draw_targets(loss, 1, C, y);
             f[c] = NAN;
-            if (!isnan(loss->value(C, f, y, Delta)))
+            if (!isnan(loss_weighted(loss, 1, C, f, y, Delta)))
                 fail_msg("%s: f_%d is NaN, and the loss is not", loss->choice.name, c);
         }
     }

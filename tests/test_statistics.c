@@ -43,7 +43,7 @@ static void fill(struct record *record, const struct loss *loss, int C, const do
             for (int k = 0; k < ROWS * C; k++)
                 f[k] = at[k] + spread * normal((*number)++);
             for (int i = 0; i < ROWS; i++)
-                sum += loss->value(C, f + i * C, y + i * C, Delta) / ROWS;
+                sum += loss_weighted(loss, 1, C, f + i * C, y + i * C, Delta) / ROWS;
             *record_at(record, &record->series[0], r, t) = sum;
         }
 }
@@ -106,7 +106,9 @@ TEST(has_no_bias) {
         double truth = 0, Delta[MOST_C], sum[4] = {0}, mean[TIMES], se[TIMES];
         int C = cases[k].C, number = 0;
         for (int i = 0; i < ROWS; i++)
-            truth += cases[k].loss->value(C, cases[k].at + i * C, cases[k].y + i * C, Delta) / ROWS;
+            truth +=
+                loss_weighted(cases[k].loss, 1, C, cases[k].at + i * C, cases[k].y + i * C, Delta) /
+                ROWS;
         open_record(&record, cases[k].loss, C, cases[k].y);
         for (int i = 0; i < SAMPLES; i++) {
             fill(&record, cases[k].loss, C, cases[k].y, cases[k].at, 0.6, &number);

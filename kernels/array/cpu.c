@@ -7,32 +7,15 @@
  * until the capacity is used up. BLAS is called single-threaded, inside one block. */
 #include "kernels/array/cpu.h"
 
-/* Host numbers and those of sites; memcpy where they are of one type. */
-static void narrow_to_sites(const double *host, size_t count, real *out) {
-#ifdef SINGLE
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        out[i] = (real)host[i];
-#else
-    memcpy(out, host, count * sizeof *out);
-#endif
-}
-
-static void widen_to_host(const real *x, size_t count, double *host) {
-#ifdef SINGLE
-#pragma omp simd
-    for (size_t i = 0; i < count; i++)
-        host[i] = (double)x[i];
-#else
-    memcpy(host, x, count * sizeof *host);
-#endif
-}
+/* Host numbers become those of sites, or these host numbers. */
+#define CROSS(type, to, count, from)                                                               \
+    _Pragma("omp simd") for (int i = 0; i < (count); i++)(to)[i] = (type)(from)[i]
 
 void cpu_put(struct rows rows, const double *host) {
     for (int k = 0; k < rows.count; k++)
         for (int block = 0; block < cpu_blocks(rows.array); block++)
-            narrow_to_sites(host + (size_t)k * rows.array->sites + cpu_first(rows.array, block),
-                            (size_t)cpu_used(rows.array, block), cpu_at(rows, k, block));
+            CROSS(real, cpu_at(rows, k, block), cpu_used(rows.array, block),
+                  host + (size_t)k * rows.array->sites + cpu_first(rows.array, block));
 }
 
 void cpu_get(struct rows rows, double *host) {
@@ -45,8 +28,7 @@ void cpu_get(struct rows rows, double *host) {
     for (int k = 0; k < rows.count; k++) {
         double *row = host + (size_t)k * a->sites;
         for (int block = 0; block < cpu_blocks(a); block++)
-            widen_to_host(cpu_at(rows, k, block), (size_t)cpu_used(a, block),
-                          row + cpu_first(a, block));
+            CROSS(double, row + cpu_first(a, block), cpu_used(a, block), cpu_at(rows, k, block));
         if (a->split.over_ranks)
             dist_collect(row, first);
     }

@@ -102,6 +102,13 @@ static inline void cpu_fill_nan(real *out, size_t count) {
         out[i] = NAN;
 }
 
+/* What operations leave that had no memory. */
+static inline void cpu_fill_rows_nan(struct rows y) {
+    for (int k = 0; k < y.count; k++)
+        for (int block = 0; block < cpu_blocks(y.array); block++)
+            cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
+}
+
 /* --- cpu_memory.c: whatever the precision --- */
 
 #define CPU_LARGE ((size_t)16 << 20) /* bytes of an array that reserves addresses */

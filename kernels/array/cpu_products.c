@@ -29,9 +29,10 @@
  * shorter than others that it would have few rows. */
 #define MATRIX_ROWS 256
 #define MATRIX_PIECES 64
-/* From so many rows on they are the columns of such a product, up to as many as a panel has. */
+/* From so many rows on they are the columns of such a product, up to as many as a panel has, or of
+ * a matrix that the first cache does not have, twice as many. */
 #define LEAST_ACROSS 8
-#define ACROSS_ROWS 32
+#define ACROSS_ROWS 64
 #define LINE 64 /* bytes of a line of the cache */
 
 /* BLAS does the same for a piece, and its sums are numbers of the sites; nb <= SHORT. */
@@ -144,12 +145,6 @@ static void place_sums(const double *sums, int columns, bool turned, double scal
     }
 }
 
-static void fill_rows_nan(struct rows y) {
-    for (int k = 0; k < y.count; k++)
-        for (int block = 0; block < cpu_blocks(y.array); block++)
-            cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
-}
-
 /* <a_k b_l> to their places. */
 static void dots_into(struct rows a, struct rows b, struct target out) {
     bool turned = a.count <= b.count, over_ranks = a.array->split.over_ranks;
@@ -165,7 +160,7 @@ static void dots_into(struct rows a, struct rows b, struct target out) {
     for (size_t k = 0; k < (size_t)a.count * (size_t)b.count && !sums && out.C; k++)
         out.C[k] = NAN;
     if (!sums && !out.C)
-        fill_rows_nan(out.y);
+        cpu_fill_rows_nan(out.y);
     for (int i = 0; i < x.count && sums; i += rows)
         for (int j = 0; j < y.count; j += columns) {
             struct rows some = rows_part(x, i, x.count - i < rows ? x.count - i : rows);
@@ -221,7 +216,7 @@ static void multiply_block(double scale, struct rows W, struct rows x, int block
 static void times_matrix(double scale, struct rows W, struct rows x, struct rows y, int block) {
     real across[BACKEND_BLOCK * ACROSS_ROWS] __attribute__((aligned(LINE)));
     size_t width = array_width(y.array);
-    if (x.count > ACROSS_ROWS || width > BACKEND_BLOCK)
+    if (x.count > ACROSS_ROWS / (cpu_cells(W) > 4 * FEW_ROWS_NEAR ? 1 : 2) || width > BACKEND_BLOCK)
         multiply_block(scale, W, x, block, width, y, false, cpu_at(y, 0, block));
     else {
         multiply_block(scale, W, x, block, ACROSS_ROWS, y, true, across);
@@ -332,7 +327,7 @@ void cpu_combine(struct rows y, double beta, const double *C, struct rows a) {
             more[k] = (real)C[k];
         combine_all(y, (real)beta, more, a);
     } else {
-        fill_rows_nan(y);
+        cpu_fill_rows_nan(y);
     }
     if (more != small)
         free(more);
@@ -419,8 +414,7 @@ static void combine_piece(struct rows y, double beta, struct coefficients C, str
         gather_coefficients(C, first, y.count, a.count, some);
         combine_block(y, (real)beta, some, a, block);
     } else
-        for (int k = 0; k < y.count; k++)
-            cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
+        cpu_fill_rows_nan(y);
     free(memory);
 }
 

@@ -129,9 +129,7 @@ void cpu_tile_mean(struct rows x, struct rows y) {
     assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
     double *sums = cpu_scratch(split.over_ranks, (size_t)split.parts * size);
     if (!sums) {
-        for (int k = 0; k < y.count; k++)
-            for (int block = 0; block < cpu_blocks(y.array); block++)
-                cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
+        cpu_fill_rows_nan(y);
         return;
     }
     CPU_EACH(cpu_cells(x), k, y.count, part, split.first_part, split.end_part,

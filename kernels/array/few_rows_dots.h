@@ -165,15 +165,10 @@ INLINE void NAME(panel_tile)(const real *a, const real *panel, int n, size_t wid
         size_t stride, const real *next, size_t step) {                                            \
         NAME(panel_tile)(a, panel, n, width, R, V, columns, C, stride, next, step);                \
     }
+#define TILES(R) TILE(R, 1) TILE(R, 2)
 TILE(1, 2)
 TILE(4, 2)
-#if WIDE == 12
-TILE(12, 1)
-TILE(12, 2)
-#else
-TILE(6, 1)
-TILE(6, 2)
-#endif
+TILES(WIDE)
 #define WIDE_TILE(V) NAME(PASTE(panel_tile_, PASTE(WIDE, _##V)))
 
 /* Rows of a, at most WIDE, times each panel of nb columns. */
@@ -306,4 +301,5 @@ TARGET static void NAME(times)(const real *W, int rows, const real *x, int count
 }
 
 #undef TILE
+#undef TILES
 #undef WIDE_TILE

@@ -2,9 +2,12 @@
  * TERMS long, lie in panels of PANEL columns, term after term, in the second cache, while GROUP
  * rows after the other come past in the first. What lies in the first cache anyway is not copied.
  * Each sum of TERMS products is added up term by term in one lane of a register, whichever rows and
- * columns it is found with. */
+ * columns it is found with. Where one of the sizes is at most FEW, the largest of the matrices
+ * comes from memory: b of few rows, which read it where it lies, a of few columns, y of few terms.
+ * What comes next of it is fetched. */
 
 #define GROUP (2 * WIDE) /* SLAB is a multiple of it */
+#define FEW 64
 
 /* LANES columns of a matrix from column l on, a few terms of them, to their panel. */
 INLINE void NAME(matrix_strip)(struct few_rows_matrix b, int first, int terms, int l, int columns,
@@ -33,9 +36,11 @@ INLINE void NAME(matrix_panels)(struct few_rows_matrix b, int terms, int columns
 
 /* R rows times V vectors of a panel: y = beta y + scale sum. Rows are `row` apart and their numbers
  * 1; where they lie across, rows are 1 apart and numbers `row`, or GROUP where they are copied. The
- * terms of a panel are `wide` or PANEL apart. R and V are constants where this is inlined. */
+ * terms of a panel are `wide` or PANEL apart. With each term WIDE rows fetch a line for the second
+ * cache, `ahead` behind the last one. R and V are constants where this is inlined. */
 INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size_t wide, int terms,
-                              int R, int V, int lie, real scale, real beta, real *y, size_t width) {
+                              int R, int V, int lie, real scale, real beta, real *y, size_t width,
+                              const real *next, size_t ahead) {
     NAME(vec) sum[WIDE][PANEL / LANES] = {0};
     const real *from[WIDE / 4 + 1]; /* each of four rows */
     size_t step = lie & ACROSS ? 1 : row, term = !(lie & ACROSS) ? 1 : lie & NEAR ? row : GROUP;
@@ -46,6 +51,10 @@ INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size
     ONCE for (int k = 0; k < terms; k++, panel += wide) {
         NAME(vec) x[PANEL / LANES];
         UNROLL for (int v = 0; v < V; v++) x[v] = NAME(load)(panel + v * LANES);
+        if (R == WIDE) {
+            __builtin_prefetch(next, 0, 2);
+            next += ahead;
+        }
         if (!(lie & NEAR))
             UNROLL for (int v = 0; v < V; v += LINE / LANES)
                 __builtin_prefetch(panel + 8 * PANEL + v * LANES);
@@ -68,15 +77,17 @@ INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size
 #define MATRIX_TILE(R, V, WHICH, LIE)                                                              \
     TARGET static __attribute__((noinline)) void NAME(matrix_tile_##R##_##V##_##WHICH)(            \
         const real *a, size_t row, const real *panel, size_t wide, int terms, int lie UNUSED,      \
-        real scale, real beta, real *y, size_t width) {                                            \
-        NAME(matrix_tile)(a, row, panel, wide, terms, R, V, LIE, scale, beta, y, width);           \
+        real scale, real beta, real *y, size_t width, const real *next, size_t ahead) {            \
+        NAME(matrix_tile)                                                                          \
+        (a, row, panel, wide, terms, R, V, LIE, scale, beta, y, width, next, ahead);               \
     }
 #define MATRIX_TILES(R, V)                                                                         \
     MATRIX_TILE(R, V, 0, 0)                                                                        \
     MATRIX_TILE(R, V, 1, 1)                                                                        \
     MATRIX_TILE(R, V, 2, 2)                                                                        \
     MATRIX_TILE(R, V, 3, 3)
-#define MATRIX_ROW(R, V)                                                                           \
+#define MATRIX_ROW(R, V) MATRIX_ROW_(R, V)
+#define MATRIX_ROW_(R, V)                                                                          \
     {                                                                                              \
         NAME(matrix_tile_##R##_##V##_0), NAME(matrix_tile_##R##_##V##_1),                          \
             NAME(matrix_tile_##R##_##V##_2), NAME(matrix_tile_##R##_##V##_3)                       \
@@ -86,16 +97,10 @@ MATRIX_TILE(1, 2, any, lie)
 MATRIX_TILE(4, 1, any, lie)
 MATRIX_TILE(4, 2, any, lie)
 typedef void NAME(of_matrix)(const real *, size_t, const real *, size_t, int, int, real, real,
-                             real *, size_t);
-#if WIDE == 12
-MATRIX_TILES(12, 1)
-MATRIX_TILES(12, 2)
-static NAME(of_matrix) *const NAME(matrix_wide)[2][4] = {MATRIX_ROW(12, 1), MATRIX_ROW(12, 2)};
-#else
-MATRIX_TILES(6, 1)
-MATRIX_TILES(6, 2)
-static NAME(of_matrix) *const NAME(matrix_wide)[2][4] = {MATRIX_ROW(6, 1), MATRIX_ROW(6, 2)};
-#endif
+                             real *, size_t, const real *, size_t);
+MATRIX_TILES(WIDE, 1)
+MATRIX_TILES(WIDE, 2)
+static NAME(of_matrix) *const NAME(matrix_wide)[2][4] = {MATRIX_ROW(WIDE, 1), MATRIX_ROW(WIDE, 2)};
 static NAME(of_matrix) *const
     NAME(matrix_few)[2][2] = {{NAME(matrix_tile_1_1_any), NAME(matrix_tile_1_2_any)},
                               {NAME(matrix_tile_4_1_any), NAME(matrix_tile_4_2_any)}};
@@ -103,13 +108,14 @@ static NAME(of_matrix) *const
 /* Some rows times a panel of one vector or two. */
 INLINE void NAME(matrix_rows)(const real *a, size_t row, int rows, const real *panel, size_t wide,
                               int terms, int lie, bool two, real scale, real beta, real *y,
-                              size_t width) {
+                              size_t width, const real *next, size_t ahead) {
     for (int r = 0, R; r < rows; r += R) {
         R = rows - r >= WIDE ? WIDE : rows - r >= 4 ? 4 : 1;
         NAME(of_matrix) *tile =
             R == WIDE ? NAME(matrix_wide)[two][lie] : NAME(matrix_few)[R == 4][two];
         tile(a + (size_t)r * (lie & ACROSS ? 1 : row), row, panel, wide, terms, lie, scale, beta,
-             y + (size_t)r * width, width);
+             y + (size_t)r * width, width, next, ahead);
+        next += ahead * (size_t)terms;
     }
 }
 
@@ -124,45 +130,55 @@ INLINE void NAME(matrix_slab)(const real *x, size_t apart, int terms, int rows, 
         }
 }
 
-/* Fetches `lines` lines of the rows that come next. */
-INLINE void NAME(matrix_fetch)(const real *next, size_t apart, int lines) {
-    UNROLL for (int i = 0; i < lines; i++) __builtin_prefetch(next + (size_t)i * apart);
-}
-
 /* Whether so many terms, `apart` from one another, lie in the first cache. */
 INLINE bool NAME(matrix_is_near)(int terms, size_t apart) {
     return (size_t)terms * apart <= FEW_ROWS_NEAR;
 }
 
+/* What comes next, of which a line is fetched with each term, `step` behind the last one, while a
+ * group of rows from k on meets the panel at column l: of b, the same rows of the next panel; of
+ * rows that lie one behind the other, the share of this panel; of others, one line each. */
+INLINE const real *NAME(matrix_next)(struct few_rows_matrix a, struct few_rows_matrix b, int rows,
+                                     int terms, int columns, int k, int l, const real *y,
+                                     size_t width, size_t *step) {
+    size_t row = terms <= FEW ? width : a.row, each = 2 * (size_t)terms,
+           all = each * (size_t)((columns + PANEL - 1) / PANEL);
+    *step = (GROUP * row + all - 1) / all;
+    if (rows > FEW && (terms <= FEW || a.column == 1))
+        return (terms <= FEW ? y : a.at) + (size_t)(k + GROUP) * row +
+               *step * each * (size_t)(l / PANEL);
+    *step = rows > FEW ? (l ? 0 : a.column) : k / GROUP < PANEL / LINE ? b.row / 2 : 0;
+    return rows > FEW ? a.at + k / SLAB * SLAB + SLAB + k % SLAB / GROUP * LINE
+                      : b.at + PANEL + k / GROUP * LINE;
+}
+
 /* All rows times at most MATRIX_COLUMNS columns and TERMS terms. Rows that lie across are copied,
- * SLAB of them at a time. While a group meets a panel, a share of the rows that come next is
- * fetched, because the rows of a whole network lie in memory. */
+ * SLAB of them at a time. While a group meets a panel, a share of what comes next is fetched. */
 TARGET static void NAME(matrix_part)(struct few_rows_matrix a, struct few_rows_matrix b, int rows,
                                      int terms, int columns, real scale, real beta, real *y,
                                      size_t width) {
     real panels[TERMS * MATRIX_COLUMNS] __attribute__((aligned(64))), slab[TERMS * SLAB];
-    bool across = a.column != 1, near = b.column == 1 && NAME(matrix_is_near)(terms, b.row) &&
-                                        (!across || NAME(matrix_is_near)(terms, a.column));
+    bool across = a.column != 1, few = !across && rows <= FEW,
+         near = b.column == 1 && (few || (NAME(matrix_is_near)(terms, b.row) &&
+                                          (!across || NAME(matrix_is_near)(terms, a.column))));
     int lie = (across ? ACROSS : 0) | (near ? NEAR : 0);
     if (!near)
         NAME(matrix_panels)(b, terms, columns, panels);
     for (int k = 0; k < rows; k += GROUP) {
         int count = rows - k < GROUP ? rows - k : GROUP, of_slab = k % SLAB;
-        const real *x = a.at + (size_t)k * a.row, *next = x + GROUP * a.row;
+        const real *x = a.at + (size_t)k * a.row;
         if (lie == ACROSS) {
             if (!of_slab)
                 NAME(matrix_slab)(x, a.column, terms, rows - k < SLAB ? rows - k : SLAB, slab);
-            next = x + SLAB - of_slab + of_slab / GROUP * LINE;
             x = slab + (size_t)of_slab * TERMS;
         }
         for (int l = 0; l < columns; l += PANEL) {
-            if (lie == ACROSS)
-                NAME(matrix_fetch)(next + (size_t)l * a.column, a.column, PANEL);
-            else if (!across && k + GROUP < rows)
-                NAME(matrix_fetch)(next + l, a.row, GROUP);
+            size_t step;
+            const real *next = NAME(matrix_next)(a, b, rows, terms, columns, k, l, y, width, &step);
             NAME(matrix_rows)
             (x, across ? a.column : a.row, count, near ? b.at + l : panels + (size_t)l * TERMS,
-             b.row, terms, lie, columns - l > LANES, scale, beta, y + (size_t)k * width + l, width);
+             b.row, terms, lie, columns - l > LANES, scale, beta, y + (size_t)k * width + l, width,
+             next, step);
         }
     }
 }
@@ -170,9 +186,11 @@ TARGET static void NAME(matrix_part)(struct few_rows_matrix a, struct few_rows_m
 TARGET static void NAME(matrix)(struct few_rows_matrix a, struct few_rows_matrix b, int rows,
                                 int terms, int columns, real scale, real beta, real *y,
                                 size_t width) {
-    /* Where all rows lie in the first cache, panels of what is too much for it come one by one. */
-    bool one = a.column == 1 && b.column != 1 && NAME(matrix_is_near)(rows, a.row) &&
-               (size_t)terms * (size_t)columns >= ONE_BY_ONE;
+    /* Where all rows lie in the first cache, panels of what is too much for it come one by one; so
+     * does what few rows read where it lies. */
+    bool one = a.column == 1 && (b.column == 1 ? rows <= FEW
+                                               : NAME(matrix_is_near)(rows, a.row) &&
+                                                     (size_t)terms * (size_t)columns >= ONE_BY_ONE);
     int most = one ? PANEL : MATRIX_COLUMNS;
     for (int l = 0; l < columns; l += most)
         for (int k = 0; k < terms; k += TERMS) {
@@ -194,8 +212,10 @@ TARGET static void NAME(turned)(const real *x, size_t row, int rows, int columns
 }
 
 #undef GROUP
+#undef FEW
 #undef ACROSS
 #undef NEAR
 #undef MATRIX_TILE
 #undef MATRIX_TILES
 #undef MATRIX_ROW
+#undef MATRIX_ROW_

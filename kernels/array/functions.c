@@ -10,38 +10,17 @@
 #elif defined __x86_64__ && defined __GLIBC_PREREQ
 #define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #if __GLIBC_PREREQ(2, 35)
-#pragma omp declare simd notinbranch
-extern double(tanh)(double);
-#pragma omp declare simd notinbranch
-extern double(erf)(double);
-#pragma omp declare simd notinbranch
-extern double(erfc)(double);
-#pragma omp declare simd notinbranch
-extern double(exp)(double);
-#pragma omp declare simd notinbranch
-extern double(log)(double);
-#pragma omp declare simd notinbranch
-extern double(log1p)(double);
-#pragma omp declare simd notinbranch
-extern double(sin)(double);
-#pragma omp declare simd notinbranch
-extern double(cos)(double);
-#pragma omp declare simd notinbranch
-extern float tanhf(float);
-#pragma omp declare simd notinbranch
-extern float erff(float);
-#pragma omp declare simd notinbranch
-extern float erfcf(float);
-#pragma omp declare simd notinbranch
-extern float expf(float);
-#pragma omp declare simd notinbranch
-extern float logf(float);
-#pragma omp declare simd notinbranch
-extern float log1pf(float);
-#pragma omp declare simd notinbranch
-extern float sinf(float);
-#pragma omp declare simd notinbranch
-extern float cosf(float);
+#define VECTOR(name)                                                                               \
+    _Pragma("omp declare simd notinbranch") extern double(name)(double);                           \
+    _Pragma("omp declare simd notinbranch") extern float name##f(float);
+VECTOR(tanh)
+VECTOR(erf)
+VECTOR(erfc)
+VECTOR(exp)
+VECTOR(log)
+VECTOR(log1p)
+VECTOR(sin)
+VECTOR(cos)
 #endif
 #else
 #define CLONES

@@ -76,17 +76,26 @@ static CHOICE(loss, hinge, "l = max(0, 1 - y f), for one output and labels +1 or
               .equation = "max(0, 1 - y f)", .tex = "\\max(0, 1 - y f)",
               .targets = LOSS_TARGETS_SIGNS, .value = hinge, .curvature = hinge_curvature);
 
-/* The largest output is taken out of all of them before they are exponentiated. A row of zeros asks
- * for nothing: its loss and Delta are 0. */
+/* The largest output of a row is taken out of all of them before they are exponentiated. */
+static void exponentials(int rows, int C, const double *f, double *Delta) {
+    for (ptrdiff_t first = 0, i; first < rows * (ptrdiff_t)C; first += C) {
+        double largest = f[first];
+        for (i = first; i < first + C; i++)
+            largest = f[i] > largest ? f[i] : largest;
+        for (i = first; i < first + C; i++)
+            Delta[i] = f[i] - largest;
+    }
+    functions_apply(FN_EXP, 1, 0, Delta, rows * C, Delta, NULL);
+}
+
+/* A row of zeros asks for nothing: its loss and Delta are 0. */
 static double cross_entropy(int C, const double *f, const double *y, double *Delta) {
     double largest = f[0], sum = 0, asked = 0, l = 0;
     for (int c = 0; c < C; c++) {
         largest = f[c] > largest ? f[c] : largest;
+        sum += Delta[c];
         asked += y[c];
     }
-    functions_apply(FN_EXP, 1, -largest, f, C, Delta, NULL);
-    for (int c = 0; c < C; c++)
-        sum += Delta[c];
     double share = asked / sum, log_sum = log(sum);
     for (int c = 0; c < C; c++) {
         Delta[c] = y[c] - share * Delta[c];
@@ -98,7 +107,7 @@ static double cross_entropy(int C, const double *f, const double *y, double *Del
 /* asked (diag p - p p^T), p the softmax: (y - Delta)/asked. */
 static void cross_entropy_curvature(int C, const double *f, const double *y, double *H) {
     double asked = 0, Delta[C];
-    cross_entropy(C, f, y, Delta);
+    loss_weighted(&loss_cross_entropy, 1, C, f, y, Delta);
     for (int c = 0; c < C; c++)
         asked += y[c];
     for (int c = 0; c < C; c++)
@@ -112,7 +121,7 @@ CHOICE(loss, cross_entropy,
        "l = -log softmax(f) at the class that is the target, for several outputs", NULL,
        .equation = "-sum_c y_c log softmax_c(f)",
        .tex = "-\\sum_c y_c \\log \\mathrm{softmax}_c(f)", .targets = LOSS_TARGETS_CLASSES,
-       .value = cross_entropy, .curvature = cross_entropy_curvature);
+       .begin = exponentials, .value = cross_entropy, .curvature = cross_entropy_curvature);
 
 const struct choice *const loss_list[] = {&loss_mse.choice,           &loss_huber.choice,
                                           &loss_logistic.choice,      &loss_hinge.choice,
@@ -127,6 +136,13 @@ const char *loss_targets(const struct loss *loss) {
 
 double loss_weighted(const struct loss *loss, double weight, int C, const double *f,
                      const double *y, double *Delta) {
+    if (loss->begin)
+        loss->begin(1, C, f, Delta);
+    return loss_begun(loss, weight, C, f, y, Delta);
+}
+
+double loss_begun(const struct loss *loss, double weight, int C, const double *f, const double *y,
+                  double *Delta) {
     double l = loss->value(C, f, y, Delta);
     for (int c = 0; c < C; c++)
         Delta[c] *= weight;

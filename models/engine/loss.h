@@ -21,6 +21,8 @@ struct loss {
     const char *equation; /* l(f, y) as plain text, for the attribute of the series in the file */
     const char *tex;      /* the same in TeX, for pictures and pages */
     enum loss_targets targets;
+    /* NULL, or what `value` is to find in Delta, of all rows at once: f and Delta are [rows][C]. */
+    void (*begin)(int rows, int C, const double *f, double *Delta);
     /* Returns l and writes Delta [C] = -dl/df; Delta may not be f or y. */
     double (*value)(int C, const double *f, const double *y, double *Delta);
     /* H [C][C] = d^2 l/df df', which has no negative eigenvalue; of a kink 0. */
@@ -33,9 +35,11 @@ extern const struct loss loss_mse, loss_logistic, loss_cross_entropy; /* what ot
 
 /* Its targets in a word: "numbers", "signs" or "classes". */
 const char *loss_targets(const struct loss *loss);
-/* l and Delta of an input that counts `weight` times. */
+/* l and Delta of an input that counts `weight` times; and where the loss has begun with it. */
 double loss_weighted(const struct loss *loss, double weight, int C, const double *f,
                      const double *y, double *Delta);
+double loss_begun(const struct loss *loss, double weight, int C, const double *f, const double *y,
+                  double *Delta);
 /* Row k of the list, for loops over all losses; NULL behind the last. */
 const struct loss *loss_row(size_t k);
 /* Appends to note [TEXT_NOTE] the names of the losses whose targets are of this kind, joined by

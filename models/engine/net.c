@@ -270,12 +270,15 @@ static double mean_loss(const struct net *net, const struct loss *loss, const do
         each = output_rows / net->setup.data.P;
     double zero[C], space[C], ignored[C], sum = 0;
     memset(zero, 0, sizeof zero);
+    if (f && loss->begin)
+        loss->begin(output_rows, C, f, Delta);
     for (ptrdiff_t i = 0; i < output_rows; i++) {
         size_t input = (size_t)net->batch.index[(int)i / each],
                asked = input * (size_t)each + (size_t)((int)i % each);
         const double *target = net_targets(&net->setup.data, y, asked, space);
-        sum += loss_weighted(loss, net_weight(&net->setup.data, input), C, f ? f + i * C : zero,
-                             target, f ? Delta + i * C : ignored) /
+        sum += (f ? loss_begun : loss_weighted)(loss, net_weight(&net->setup.data, input), C,
+                                                f ? f + i * C : zero, target,
+                                                f ? Delta + i * C : ignored) /
                output_rows;
     }
     return sum;

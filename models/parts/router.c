@@ -115,7 +115,7 @@ static OPERATION(noise, .rule_of = "numbers",
                  .zeros = ZEROS_OF_RULE, .forward = add_noise, .adjoint = adjoint_same,
                  .traits = OP_BY_ROW);
 static OPERATION(entropy, .rule_of = "numbers", .shape = operation_gives_one,
-                 .zeros = ZEROS_OF_RULE, .forward = find_entropy, .traits = OP_BY_ROW);
+                 .zeros = ZEROS_OF_RULE, .forward = find_entropy, .traits = OP_BY_ROW | OP_BARE);
 
 /* --- the rules and the program ---------------------------------------------------------------- */
 
