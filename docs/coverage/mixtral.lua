@@ -24,6 +24,7 @@ y = norm(h)
 local psi = bias(look(y, M, {name = "R", a0 = 0}), normals(M), "b")
 local p = softmax(psi, {top = 2})
 show(psi, "psi")
+show(top(psi, 2), "chosen")
 gates(p, psi)
 for i = 0, M - 1 do
     local units = population("units_" .. i)
