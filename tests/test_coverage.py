@@ -240,7 +240,8 @@ def said_of(row):
 
 
 LEAST = {"limit": ("solver.replicates", 4), "reference": ("reference.seeds", 8),
-         "compare": ("reference.seeds", 8), "optimum": ("reference.seeds", 8)}
+         "compare": ("reference.seeds", 8), "optimum": ("reference.seeds", 8),
+         "sweep": ("reference.seeds", 8)}
 
 
 def test_errors_are_of_enough_runs(rows):
@@ -250,7 +251,8 @@ def test_errors_are_of_enough_runs(rows):
         for sets, _, (_, path, _), entries in said_of(row):
             kind = next((part for part in path.split("/") if part in LEAST), None)
             if row.verdict == "shown" and kind and any(math.isfinite(e) for _, e in entries):
-                key, least = LEAST[kind]
+                limits = kind == "sweep" and not sets.get("reference.widths")
+                key, least = LEAST["limit" if limits else kind]
                 assert int(sets.get(key, least)) >= least, f"row {row.number}: {path}"
 
 
