@@ -12,27 +12,26 @@ void cpu_normals(struct rows rows, struct rng_stream stream) {
 }
 
 static void apply_run(enum fn fn, const double *scale, const double *shift, struct rows x,
-                      struct rows value, struct rows slope, int k, int run, int block) {
-    int used = cpu_used(x.array, block), rows = cpu_rest(x, k, run);
+                      struct rows value, struct rows slope, int k, int run, bool whole, int block) {
+    int used = cpu_used(x.array, block), rows = cpu_rest(x, k, run), n = whole ? rows * used : used;
     const double one = 1, none = 0, *a = scale ? scale + k : &one, *b = shift ? shift + k : &none;
     if (fn == FN_LINEAR && !slope.array)
         functions_affine(1, scale ? a : NULL, shift ? b : NULL, cpu_at(x, k, block),
-                         array_width(x.array), rows, used, cpu_at(value, k, block),
+                         array_width(x.array), whole ? 1 : rows, n, cpu_at(value, k, block),
                          array_width(value.array));
     else
-        functions_apply(fn, *a, *b, cpu_at(x, k, block), rows * used,
+        functions_apply(fn, *a, *b, cpu_at(x, k, block), n,
                         value.array ? cpu_at(value, k, block) : NULL,
                         slope.array ? cpu_at(slope, k, block) : NULL);
 }
 
 void cpu_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
                    struct rows value, struct rows slope) {
-    bool equal = cpu_all_equal(scale, x.count) && cpu_all_equal(shift, x.count);
-    int run = fn == FN_LINEAR && !slope.array ? cpu_run(x.array)
-              : equal                         ? cpu_long_run(x.array)
-                                              : 1;
+    bool whole =
+        cpu_long_run(x.array) > 1 && cpu_all_equal(scale, x.count) && cpu_all_equal(shift, x.count);
+    int run = whole || (fn == FN_LINEAR && !slope.array) ? cpu_run(x.array) : 1;
     CPU_EACH_RUN(10 * cpu_cells(x), k, x.count, run, block, 0, cpu_blocks(x.array),
-                 apply_run(fn, scale, shift, x, value, slope, k, run, block));
+                 apply_run(fn, scale, shift, x, value, slope, k, run, whole, block));
 }
 
 void cpu_multiply(struct rows a, struct rows b, struct rows y) {

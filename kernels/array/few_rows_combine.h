@@ -115,11 +115,13 @@ TARGET static void NAME(combine)(real *y, int ny, real beta, struct few_rows_mat
         for (int r = 0; r < na; r += rows) {
             int part = na - r < rows ? na - r : rows, left = na - r - part;
             const real *from = a + (size_t)r * width + i;
+            bool last = !left && ny > na; /* and more of y than of a is to come */
             NAME(combine_part)
             (y + i, ny, beta != 0 || r,
              (struct few_rows_matrix){C.at + (size_t)r * C.column, C.row, C.column}, from, part,
-             n - i < strip ? n - i : strip, width, from + (size_t)part * width,
+             n - i < strip ? n - i : strip, width, last ? y : from + (size_t)part * width,
              strip < n     ? 0
+             : last        ? ny
              : left < rows ? left
                            : rows);
         }

@@ -45,8 +45,8 @@ static struct gradient gradient_of(const struct net *net, const struct parameter
 void net_coefficients(const struct net *net, const struct parameter *p, int k, double rate,
                       double *c) {
     int P = net->setup.data.P, each = net_input_rows(net, p);
-    for (int i = 0; i < p->rows;) {
-        double of_input = rate / P * net->place.stage_Delta[k * P + i / each % P];
+    for (int i = 0, mu = 0; i < p->rows; mu = mu + 1 < P ? mu + 1 : 0) {
+        double of_input = rate / P * net->place.stage_Delta[k * P + mu];
         for (int end = i + each; i < end; i++)
             c[i] = of_input;
     }
