@@ -7,6 +7,7 @@ import os
 import re
 import sys
 
+import dmft.diff
 import pytest
 from dmft.files import load
 from matplotlib import rcParams
@@ -40,7 +41,7 @@ def read_once(path):
     return _known(os.fspath(path), status.st_ino, status.st_mtime_ns, status.st_size)
 
 
-command.load = select.load = sweeps.load = read_once
+command.load = select.load = sweeps.load = sys.modules["dmft.diff"].load = read_once
 
 
 @pytest.fixture

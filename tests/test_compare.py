@@ -99,7 +99,8 @@ def test_check_of_networks_of_different_matrices():
 def test_quantities_of_one_side_are_in_the_table():
     """Regime 3 under MSSP has kernels of units that it does not have under muP, which comes
     first."""
-    write(case_ini=OF_SIDES.format(2, "8 16 32") + "seeds = 2\n[solver]\nsites = 64\n")
+    write(case_ini=OF_SIDES.format(2, "8 16 32") +
+          "seeds = 2\n[solver]\nsites = 64\nexpert_sites = 64\nunit_sites = 32\n")
     row = re.search(r"\nGtil_diag( .*)", compare().stdout)[1]
     assert re.match(r" {31,}", row) and re.search(r"\d", row)  # "-" for mup, then numbers
 

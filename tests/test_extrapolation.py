@@ -40,7 +40,7 @@ def test_chi2_says_that_a_form_is_wrong():
 
 
 def test_unknown_powers_are_found():
-    fit = dmft.extrapolate(noisy(lambda x: 3 + 2 * x ** -0.7, 0.002, 3, 40), "y", "x", None)
+    fit = dmft.extrapolate(noisy(lambda x: 3 + 2 * x ** -0.7, 0.002, 3, 16), "y", "x", None)
     spread_is_error(fit["power"], fit["power_se"], 0.7)
     spread_is_error(fit["y_inf"], fit["y_inf_se"], 3)
     with pytest.warns(dmft.NoteWarning, match="at sample = 0: chi.2 is smallest at p = 0.05, an"):

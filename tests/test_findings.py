@@ -75,7 +75,8 @@ SMALL = {
     "sparse_experts": ({**EXPERTS, "training.steps": 3, "reference.widths": [32]},
                        {"network.kappa, network.rho": "0.125 1 | 2 0.0625",
                         "training.eta0": "0.1 0.25 0.4"}),
-    "muon_rates": ({**DRAWN, "training.steps": 3, "reference.widths": [8, 16]},
+    "muon_rates": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
+                    "reference.widths": [8, 16]},
                    {"training.eta0": "0.2 0.4 0.8"}),
     "image_rates": ({"data.inputs": 6, "data.file": [], "data.source": "multi_index",
                      "data.dimension": 4, "data.test_inputs": 4, "training.loss":

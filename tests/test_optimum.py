@@ -67,12 +67,12 @@ def make(rng, height, first, step, noise, common, count, runs, heavy=False, medi
          "lopsided", "edge of divergence"])
 def test_intervals_hold_the_optimum(height, first, step, noise, common, count, runs, heavy, means,
                                     at, known, wide):
-    """Over 40 sets of runs, on grids at random places: an interval of 95 % that is true holds the
+    """Over 25 sets of runs, on grids at random places: an interval of 95 % that is true holds the
     optimum in 0.95 of them but for three standard errors of such a count. It may hold it more
     often: shapes between values of the key are allowed that these curves do not have. known: in how
     many an optimum must be found at least; wide: mean width of the intervals at most, in steps of
     the grid."""
-    rng, repeats, there = np.random.default_rng(1), 40, []
+    rng, repeats, there = np.random.default_rng(1), 25, []
     for _ in range(repeats):
         points = make(rng, height, first + step * rng.uniform(), step, noise, common, count, runs,
                       heavy, not means)
@@ -86,7 +86,7 @@ def test_intervals_hold_the_optimum(height, first, step, noise, common, count, r
     assert np.mean([found.high - found.low for found in there]) / step <= wide
 
 
-@pytest.mark.parametrize("height, runs, repeats", [(flat, 4, 80), (flat, 12, 80), (slope, 6, 40)])
+@pytest.mark.parametrize("height, runs, repeats", [(flat, 4, 50), (flat, 12, 50), (slope, 6, 25)])
 def test_noise_has_no_optimum(height, runs, repeats):
     """Where there is none one is found in at most 5 % but for three standard errors: the interval
     of 95 % must lie inside by chance."""

@@ -1,7 +1,11 @@
-"""install/conda and install/spack say what the Makefile says: version and libraries."""
+"""install/conda and install/spack say what the Makefile says: version and libraries; and what the
+Python package imports at its start."""
 import os
 import re
+import subprocess
+import sys
 
+import dmft
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -44,3 +48,19 @@ def test_the_package_of_spack_needs_what_the_makefile_needs():
     needs = re.findall(r'depends_on\("([\w-]+)', package)
     other = {"lapacke": "netlib-lapack"}
     assert {other.get(name, name) for name in libraries()} <= set(needs)
+
+
+def test_the_package_starts_small():
+    """Names are looked up when they are used, and are functions where modules have their names."""
+    code = "import dmft, sys; assert not {'numpy', 'xarray'} & set(sys.modules); " \
+        "import dmft.study.command, dmft.recipe_command, dmft.theory.command, dmft.drawing; " \
+        "assert not {'xarray', 'pandas', 'scipy'} & set(sys.modules); " \
+        "import dmft.study.work, dmft.study.summary, dmft.study.tables; " \
+        "assert not {'xarray', 'pandas'} & set(sys.modules); " \
+        "import dmft.recipe, dmft.transfer; assert callable(dmft.recipe) and " \
+        "callable(dmft.transfer) and set(dmft.__all__) <= set(dir(dmft)); " \
+        "from dmft import *; assert solve is dmft.solve"
+    subprocess.run([sys.executable, "-c", code], check=True,
+                   env=os.environ | {"PYTHONPATH": os.path.join(ROOT, "python")})
+    with pytest.raises(AttributeError, match="has no attribute 'solver'"):
+        dmft.solver

@@ -256,7 +256,7 @@ def pictures(path, folder, *arguments):
 
 
 @pytest.mark.filterwarnings("error")
-def test_all_pictures(files, tmp_path, capsys, coarse):
+def test_all_pictures(files, tmp_path, capsys, sketched):
     every = sorted(set(figures.FIGURES) - {"attention"})
     want = {"full": every, "single": ["convergence", "gates", "kernels", "loss"],
             "dense": ["convergence", "exponents", "kernels", "loss"]}
@@ -354,7 +354,7 @@ def test_sweeps(files, tmp_path, monkeypatch, capsys, coarse):
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_run_that_was_stopped(files, tmp_path, coarse):
+def test_a_run_that_was_stopped(files, tmp_path, sketched):
     """n = 3 2 1 0 0 0 runs: NaN from t = 3 on, no error from t = 2 on."""
     path = str(tmp_path / "stopped.h5.partial")
     with open(files["full"], "rb") as file, open(path, "wb") as copy:

@@ -101,11 +101,11 @@ def test_norms(files, ax):
                if line.get_label() in ("W2", "W3"))
 
 
-def test_figures(files, tmp_path, monkeypatch, capsys):
+def test_figures(files, tmp_path, monkeypatch, capsys, sketched):
     monkeypatch.chdir(tmp_path)
     for name, path in files.items():
         assert command.main([path, "--what", "experts", "-o", name + ".png"]) == 0
-        assert os.path.getsize(name + ".png") > 10000
+        assert os.path.getsize(name + ".png") > 4000
     dmft.solve(os.path.join(HERE, "..", "data", "regime2.ini"), progress=False, output="none.h5",
                **SMALL | {"output.experts": "no", "solver.expert_sites": 64})
     assert command.main(["none.h5", "--what", "experts"]) != 0

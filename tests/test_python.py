@@ -354,7 +354,7 @@ def test_progress_in_a_terminal():
         master, slave = pty.openpty()
     except OSError as error:
         pytest.skip(f"no pseudo-terminal can be opened here: {error}")
-    keys = dict(LONG, **{"training.steps": 300, "network.model": "dense"})
+    keys = dict(LONG, **{"training.steps": 120, "network.model": "dense"})
     child = script(f"dmft.solve({keys!r})", stderr=slave)
     os.close(slave)
     text = b""

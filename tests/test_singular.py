@@ -180,8 +180,8 @@ def test_networks_come_to_the_limit(settings, names, network):
     largest and the rms, as in tests/test_networks.c. Exact steps of Muon give what is learned equal
     singular values, which lie apart by N^-1/2 in networks: no a + b/N."""
     more = {"network": network()} if network else {}
-    run = dmft.solve({**SMALL, "training.steps": 9, "solver.sites": 1024, "solver.replicates": 8,
-                      "reference.widths": "32 64 128", "reference.seeds": 32,
+    run = dmft.solve({**SMALL, "training.steps": 9, "solver.sites": 1024, "solver.replicates": 6,
+                      "reference.widths": "32 64 128", "reference.seeds": 24,
                       "output.singular": " ".join(names), "output.singular_every": 4, **settings},
                      progress=False, **more)
     z = z_of(run, names, "training.muon" not in settings)
@@ -238,8 +238,8 @@ def test_momenta_of_networks_come_to_those_of_the_limit(settings, names):
     """a + b/N through all widths against the limit, of singular values above a tenth; of experts
     means over them."""
     run = dmft.solve({**SMALL, **MUON, "training.steps": 7, "solver.sites": 1024,
-                      "solver.replicates": 8, "reference.widths": "32 64 128",
-                      "reference.seeds": 32, "output.singular": " ".join(names),
+                      "solver.replicates": 6, "reference.widths": "32 64 128",
+                      "reference.seeds": 24, "output.singular": " ".join(names),
                       "output.singular_every": 3, **settings}, progress=False)
     z = np.concatenate([z_of_series(run, f"singular_{name}_momentum", lambda value: value > 0.1)
                         for name in names])

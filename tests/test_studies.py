@@ -24,7 +24,7 @@ SITES = {"solver.sites": 64, "solver.expert_sites": 64}
 TABLE = gallery.table()
 STUDIES = list(dict.fromkeys(study for entry in TABLE.values() for study in entry["data"]))
 SHORT = ("fig1_regime2", "simp", "jiang_balance", "lazy_rich")
-KEPT = ("jiang_balance", "lazy_rich")  # of networks alone, and with a limit
+KEPT = ("lazy_rich",)  # of networks and a limit
 WHOLE = ("cures_regime2", "jiang_collapse")  # read off at widths of their own
 
 

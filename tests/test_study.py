@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -196,9 +197,9 @@ def test_a_time_behind_the_last_and_a_loss_that_is_never_reached(done):
     """Nothing failed: the first is refused, and of the second nothing else is said."""
     with pytest.raises(dmft.InputError, match=r"loss\[1000\]: no run has a time t = 1000; the "
                                               "last one is 2"):
-        again(done, objective="loss[1000]")
-    assert (again(done, objective="loss[2]").reason == done.optimum.reason).all()
-    never = again(done, objective="time_to=1e-30")
+        done.find_optimum(objective="loss[1000]")
+    assert (done.find_optimum(objective="loss[2]").reason == done.optimum.reason).all()
+    never = done.find_optimum(objective="time_to=1e-30")
     reasons = dict(one.split(": ", 1) for one in never.attrs["reasons"].split("; "))
     assert {reasons[str(one)] for one in never.reason.values.astype(int).flat} == \
         {"none: runs failed, or have no value, everywhere"}
@@ -213,18 +214,28 @@ def test_a_star_is_more_than_half():
 
 # ---- files ----
 
+@pytest.fixture(name="kept", scope="module")
+def sweep_that_is_kept(tmp_path_factory):
+    """A folder with s.h5 and s.d."""
+    folder = tmp_path_factory.mktemp("kept")
+    dmft.sweep(BASE | {"sweep": {"training.eta0": [0.1, 0.2, 0.4]}}, progress=False, jobs=2,
+               output=folder / "s.h5")
+    return folder
+
+
 @pytest.fixture(name="done")
-def sweep_that_is_done(tmp_path):
-    return dmft.sweep(BASE | {"sweep": {"training.eta0": [0.1, 0.2, 0.4]}}, progress=False, jobs=2,
-                      output=tmp_path / "s.h5")
+def sweep_that_is_done(kept, tmp_path):
+    """A copy that a test may spoil."""
+    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+    return dmft.load(tmp_path / "s.h5")
+
+
+def only_group(file):
+    return file["limit"] if "limit" in file else file["reference/N0008"]
 
 
 def units(run):
     return sorted(glob.glob(run.path.removesuffix(".h5") + ".d/*.h5"))
-
-
-def again(run, **choice):
-    return run.find_optimum(**choice)
 
 
 @pytest.mark.parametrize("spoil, sentence", [
@@ -240,14 +251,13 @@ def test_what_cannot_be_read_is_told(done, spoil, sentence):
             del file["parameters"].attrs["training.batch"]
     elif spoil == "loss":  # its values, which are compressed or not, are no longer those of a file
         with h5py.File(path, "r+") as file:
-            group = file["limit"] if "limit" in file else file["reference/N0008"]
-            del group["loss"]
+            del only_group(file)["loss"]
     elif sentence is None and os.geteuid() == 0:
         pytest.skip("root reads every file")
     else:
         spoil(path)
     with pytest.raises(dmft.SystemFailure if sentence else dmft.InputError, match=sentence):
-        again(done)
+        done.find_optimum()
 
 
 def test_every_read_that_fails_is_told(done, monkeypatch):
@@ -288,28 +298,24 @@ def test_every_read_that_fails_is_told(done, monkeypatch):
 def test_a_mark_that_is_missing_is_none_and_one_that_is_no_number_is_told(done):
     path = units(done)[0]
     with h5py.File(path, "r+") as file:
-        group = file["limit"] if "limit" in file else file["reference/N0008"]
-        del group.attrs["valid_until"]
-    again(done)
+        del only_group(file).attrs["valid_until"]
+    done.find_optimum()
     with h5py.File(path, "r+") as file:
-        group = file["limit"] if "limit" in file else file["reference/N0008"]
-        group.attrs["valid_until"] = "soon"
+        only_group(file).attrs["valid_until"] = "soon"
     with pytest.raises(dmft.SystemFailure, match="valid_until cannot be read"):
-        again(done)
+        done.find_optimum()
 
 
 def test_a_file_that_cannot_be_written_is_told(done, monkeypatch):
     """And the one that is there stays as it is."""
-    with open(done.path, "rb") as file:
-        before = file.read()
+    before = pathlib.Path(done.path).read_bytes()
 
     def full(*_):
         raise OSError(28, "No space left on device")
     monkeypatch.setattr(place.os, "fsync", full)
     with pytest.raises(dmft.SystemFailure, match="cannot write .*: No space left on device"):
         place.save(done.path, b"other")
-    with open(done.path, "rb") as file:
-        assert file.read() == before
+    assert pathlib.Path(done.path).read_bytes() == before
     assert not os.path.exists(done.path + ".partial")
 
 
@@ -339,15 +345,20 @@ def test_a_link_in_the_place_of_a_partial_file_is_not_followed(tmp_path):
     assert not os.path.lexists(tmp_path / "s.h5")
 
 
+def ended(*words, **streams):
+    """dmft-sweep in a process of its own."""
+    return subprocess.run([sys.executable, "-m", "dmft.study", *words], text=True, check=False,
+                          **streams,
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[1:])})
+
+
 def test_a_table_that_cannot_be_printed_is_told(done):
     """Its file is written all the same."""
     out = done.path.replace("s.h5", "again.h5")
     with open("/dev/full", "w", encoding="ascii") as full:
-        ended = subprocess.run([sys.executable, "-m", "dmft.study", "--optimum", done.path, "-o",
-                                out], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
-                               env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[1:])})
-    assert ended.returncode == 1
-    assert ended.stderr == "dmft-sweep: cannot write to standard output\n"
+        told = ended("--optimum", done.path, "-o", out, stdout=full, stderr=subprocess.PIPE)
+    assert told.returncode == 1
+    assert told.stderr == "dmft-sweep: cannot write to standard output\n"
     assert dmft.load(out).complete
 
 
@@ -358,11 +369,9 @@ def test_a_reader_who_leaves(done):
         source, sink = os.pipe()
         os.close(source)
         streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE} | {closed: sink}
-        ended = subprocess.run([sys.executable, "-m", "dmft.study", units_ini(done), "-o", out],
-                               text=True, check=False, **streams,
-                               env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[1:])})
+        told = ended(units_ini(done), "-o", out, **streams)
         os.close(sink)
-        assert ended.returncode == 0 and dmft.load(out).complete, ended.stderr
+        assert told.returncode == 0 and dmft.load(out).complete, told.stderr
         os.unlink(out)
 
 
@@ -404,22 +413,6 @@ def test_outputs_of_one_point_are_kept_at_a_time(done, monkeypatch):
     dmft.sweep(BASE | {"reference.widths": "8 16", "sweep": {"training.eta0": [0.1, 0.2, 0.4]}},
                progress=False, jobs=2, output=path)
     assert max(kept) == 2
-
-
-def test_the_package_starts_small():
-    """Names are looked up when they are used, and are functions where modules have their names."""
-    code = "import dmft, sys; assert not {'numpy', 'xarray'} & set(sys.modules); " \
-        "import dmft.study.command, dmft.recipe_command, dmft.theory.command, dmft.drawing; " \
-        "assert not {'xarray', 'pandas', 'scipy'} & set(sys.modules); " \
-        "import dmft.study.work, dmft.study.summary, dmft.study.tables; " \
-        "assert not {'xarray', 'pandas'} & set(sys.modules); " \
-        "import dmft.recipe, dmft.transfer; assert callable(dmft.recipe) and " \
-        "callable(dmft.transfer) and set(dmft.__all__) <= set(dir(dmft)); " \
-        "from dmft import *; assert solve is dmft.solve"
-    subprocess.run([sys.executable, "-c", code], check=True,
-                   env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(dmft.__file__))})
-    with pytest.raises(AttributeError, match="has no attribute 'solver'"):
-        dmft.solver
 
 
 def test_a_sum_is_of_the_bytes_and_the_whole_name(tmp_path):

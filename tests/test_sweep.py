@@ -1,5 +1,6 @@
 """dmft-sweep: sweeps that are cut and go on, runs that diverge, limits that rest; what its file
 replaces, and that its errors are those of its runs."""
+import functools
 import math
 import os
 import pathlib
@@ -22,6 +23,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
 
 # ---- runs ----
 
+@pytest.fixture(name="whole", scope="module")
+def sweeps_that_nobody_cut(tmp_path_factory):
+    """The file of HEAD + RATES with one more word, made once."""
+    folder = tmp_path_factory.mktemp("whole")
+
+    @functools.cache
+    def of_word(word=""):
+        sweep(HEAD + RATES, word, into=folder / f"whole{word}")
+        return folder / f"whole{word}.h5"
+    return of_word
+
+
 def test_units_are_single_runs():
     """Every number of the summary is that of a run of dmft-solve; an error may have another order
     of sums."""
@@ -38,7 +51,7 @@ def test_units_are_single_runs():
 @pytest.mark.parametrize("number, code, word", [
     (signal.SIGKILL, -9, ""), (signal.SIGTERM, 130, "interrupted"), (signal.SIGHUP, 130, ""),
     (signal.SIGINT, 130, "interrupted; the same command goes on from here")])
-def test_a_sweep_that_is_cut_goes_on(number, code, word):
+def test_a_sweep_that_is_cut_goes_on(number, code, word, whole):
     """Files that were complete then are not touched by the second call, and the end is that of a
     sweep that nobody cut. A sweep of which all nine are complete before is made again, longer."""
     steps, before = 50, [None] * 9
@@ -60,8 +73,7 @@ def test_a_sweep_that_is_cut_goes_on(number, code, word):
     old = written(before)
     sweep(HEAD + RATES, more)
     assert written(before) == old and len(units()) == 9 and not units("partial")
-    sweep(HEAD + RATES, more, into="whole")
-    check_same_summary("out.h5", "whole.h5")
+    check_same_summary("out.h5", whole(more))
 
 
 def test_a_changed_sweep_runs_what_is_new():

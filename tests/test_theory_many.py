@@ -47,8 +47,9 @@ def both(monkeypatch, config, **more):
 
 
 @pytest.mark.parametrize("config, more", [
-    (MANY, {**CHOICE, "training.optimizer": "adam"}), (MANY, {"network.experts": 2}),
-    (MANY, {"network.depth": 1, "rates.W2_0_1": 2}), (STACK, {}),
+    (MANY, {**CHOICE, "network.depth": 2, "training.optimizer": "adam"}),
+    (MANY, {"network.experts": 2}), (MANY, {"network.depth": 1, "rates.W2_0_1": 2}),
+    (STACK, {"training.optimizer": "adam"}),
     (f"{ROOT}/data/residual.ini", {"network.depth": 10})],
     ids="choice blocks rate stack residual".split())
 def test_equations_of_many_are_those_of_few(monkeypatch, config, more):

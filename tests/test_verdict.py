@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from verdict import (NORMAL, above, all_of, below, drift, interval, jointly, judge,  # noqa: E402
                      near, of_interval, of_optimum, of_runs, opposite)
 
-TRIES = 400
+TRIES = 200
 MOST = 0.05 * TRIES + 3 * np.sqrt(TRIES * 0.05 * 0.95)
 N = np.array([64.0, 128.0, 256.0, 512.0])
 

@@ -81,7 +81,7 @@ words: $(BUILD)/dmft-solve
 	DMFT_HOME=$(BUILD) $(PYTHON) tests/word_tables.py
 
 # The Python package, with the programs of a plain build, in parts that run beside other tests.
-PYTHON_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(foreach k,1 2 3,'tests/python.sh part $k 3'))
+PYTHON_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(foreach k,1 2,'tests/python.sh part $k 2'))
 
 # What is installed, of a plain build.
 INSTALL_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/install.sh)
