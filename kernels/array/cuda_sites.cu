@@ -52,23 +52,25 @@ static __device__ void combine_at(const struct task &t, size_t first, size_t row
  * by row. A row of which too little is left is zero, and so is its column of L. Rows before them
  * are taken out by their products alone. */
 static __device__ void straighten_at(const struct task &t, size_t first, size_t i) {
-    double L[STRAIGHT][STRAIGHT], y[STRAIGHT];
+    double lower[STRAIGHT * (STRAIGHT + 1) / 2], y[STRAIGHT]; /* rows of L, one behind the other */
     for (size_t k = 0; k < STRAIGHT && first + k < t.rows; k++) {
         const double *G = t.numbers + (first + k) * t.rows;
+        double *L = lower + k * (k + 1) / 2;
         double whole2 = G[first + k], left2 = whole2;
         y[k] = number_of(t.y, (first + k) * t.y.stride + i);
         for (size_t l = 0; l < first; l++)
             y[k] -= G[l] * number_of(t.y, l * t.y.stride + i);
         for (size_t l = 0; l < k; l++) {
+            const double *other = lower + l * (l + 1) / 2;
             double sum = G[first + l];
             for (size_t j = 0; j < l; j++)
-                sum -= L[k][j] * L[l][j];
-            L[k][l] = sum * L[l][l];
-            left2 -= L[k][l] * L[k][l];
-            y[k] -= L[k][l] * y[l];
+                sum -= L[j] * other[j];
+            L[l] = sum * other[l];
+            left2 -= L[l] * L[l];
+            y[k] -= L[l] * y[l];
         }
-        L[k][k] = left2 <= t.alpha || left2 <= CANCELLED * whole2 ? 0 : 1 / sqrt(left2);
-        y[k] *= L[k][k];
+        L[k] = left2 <= t.alpha || left2 <= CANCELLED * whole2 ? 0 : 1 / sqrt(left2);
+        y[k] *= L[k];
         keep_number(t.y, (first + k) * t.y.stride + i, y[k]);
     }
 }

@@ -6,8 +6,8 @@
 
 #define MANY ((size_t)1 << 15) /* threads that are enough */
 #define EACH_ADDS 16           /* terms that are added up before they meet others */
-#define GROUP 64u       /* units or groups that one thread adds up, where there are threads */
-#define GROUP_PARTS 32u /* threads of a larger group, at most */
+#define GROUP 64u /* units or groups that one thread adds up, where there are threads */
+#define GROUP_PARTS ((size_t)32) /* threads of a larger group, at most */
 #define TILE_PARTS ((size_t)256)
 #define AVERAGES 1024u /* of a task, at most */
 
@@ -123,109 +123,65 @@ template <class real> void cuda<real>::averages(struct rows a, struct rows b, do
     device_fetch(sums, out, rows, "averages");
 }
 
-/* y_i = the sum over l < terms of x at i each + l step, over `divide`. */
+/* Part p of a sum: of the terms l = p, p + parts, ... The parts of a site lie side by side where
+ * its terms do, and else the sites of a part, so that neighbours read neighbours. */
+template <class real>
+static __global__ void k_strided_parts(view<real> x, size_t terms, size_t each, size_t step,
+                                       unsigned parts, unsigned sites, double *out, size_t rows) {
+    unsigned inner = step == 1 ? parts : sites;
+    EACH(k, rows, n, (size_t)parts * sites) {
+        unsigned outer = (unsigned)n / inner, own = (unsigned)n - outer * inner;
+        unsigned i = step == 1 ? outer : own, part = step == 1 ? own : outer;
+        const real *in = x.at + k * x.stride + i * each;
+        double sum = 0;
+        for (size_t l = part; l < terms; l += parts)
+            sum += (double)in[l * step];
+        out[k * parts * sites + n] = sum;
+    }
+}
+
+/* y_i = the sum over l < terms of x at i each + l step, over `divide`; step is 1, or each is. */
+template <class real>
 static void strided_sums(struct rows x, struct rows y, size_t terms, size_t each, size_t step,
                          double divide, const char *where) {
+    size_t rows = (size_t)y.count, sites = y.array->sites, parts = terms / EACH_ADDS;
+    size_t most = step == 1 ? GROUP_PARTS : TILE_PARTS;
+    void *memory = NULL;
     struct task task = {};
     task.kind = TASK_STRIDED;
-    task.rows = (unsigned)y.count;
-    task.sites = y.array->sites;
+    task.rows = (unsigned)rows;
+    task.sites = sites;
     task.terms = (unsigned)terms;
     task.y = operand_of(y);
     task.a = operand_of(x);
     task.c_row = each;
     task.c_term = step;
     task.alpha = divide;
+    if (terms > GROUP && (step == 1 || rows * sites < MANY)) {
+        parts = parts < most ? parts : most;
+        if (!device_ready() ||
+            !device_borrow(rows * parts * sites * sizeof(double), &memory, where))
+            return;
+        launch(where, rows, parts * sites, k_strided_parts<real>, view_of<real>(x), terms, each,
+               step, (unsigned)parts, (unsigned)sites, (double *)memory, rows);
+        task.a = {memory, parts * sites, false};
+        task.terms = (unsigned)parts;
+        task.c_row = step == 1 ? parts : 1;
+        task.c_term = step == 1 ? 1 : sites;
+    }
     device_queue(&task, where);
-}
-
-/* Part p of site i: the sum of x_ij over j = p, p + parts, ... */
-template <class real>
-static __global__ void k_group_parts(view<real> x, unsigned group, unsigned parts, double *out,
-                                     size_t rows, size_t count) {
-    EACH(k, rows, n, count) {
-        unsigned i = (unsigned)n / parts, part = (unsigned)n - i * parts;
-        const real *in = x.at + k * x.stride + (size_t)i * group;
-        double sum = 0;
-        for (unsigned j = part; j < group; j += parts)
-            sum += (double)in[j];
-        out[k * count + n] = sum;
-    }
-}
-
-template <class from, class real>
-static __global__ void k_group_sum(view<from> x, size_t group, view<real> y, size_t rows,
-                                   size_t sites) {
-    EACH(k, rows, i, sites) {
-        const from *in = x.at + k * x.stride + i * group;
-        double sum = 0;
-        for (size_t j = 0; j < group; j++)
-            sum += (double)in[j];
-        y.at[k * y.stride + i] = (real)sum;
-    }
+    device_give_back(memory);
 }
 
 template <class real> void cuda<real>::group_sum(struct rows x, struct rows y) {
-    unsigned group = (unsigned)(x.array->group / y.array->group);
-    unsigned parts = group / EACH_ADDS < GROUP_PARTS ? group / EACH_ADDS : GROUP_PARTS;
-    size_t rows = (size_t)y.count, sites = y.array->sites, count = sites * parts;
-    void *memory = NULL;
-    if (group <= GROUP) {
-        strided_sums(x, y, group, group, 1, 1, "group_sum");
-        return;
-    }
-    if (!device_ready() || !device_borrow(rows * count * sizeof(double), &memory, "group_sum"))
-        return;
-    view<double> sums = {(double *)memory, count};
-    launch("group_sum", rows, count, k_group_parts<real>, view_of<real>(x), group, parts, sums.at,
-           rows, count);
-    launch("group_sum", rows, sites, k_group_sum<double, real>, sums, (size_t)parts,
-           view_of<real>(y), rows, sites);
-    device_give_back(memory);
-}
-
-/* out[k][part units + j] = sum over groups i = part, part + parts, ... of x_ij */
-template <class real>
-static __global__ void k_tile_parts(view<real> x, size_t groups, size_t parts, unsigned units,
-                                    double *out, size_t rows) {
-    EACH(k, rows, n, parts * units) {
-        unsigned part = (unsigned)n / units, j = (unsigned)n - part * units;
-        double sum = 0;
-        for (size_t i = part; i < groups; i += parts)
-            sum += (double)x.at[k * x.stride + i * units + j];
-        out[k * parts * units + n] = sum;
-    }
-}
-
-template <class from, class real>
-static __global__ void k_tile_mean(view<from> x, size_t parts, double groups, view<real> y,
-                                   size_t rows, size_t units) {
-    EACH(k, rows, j, units) {
-        double sum = 0;
-        for (size_t i = 0; i < parts; i++)
-            sum += (double)x.at[k * x.stride + i * units + j];
-        y.at[k * y.stride + j] = (real)(sum / groups);
-    }
+    size_t group = (size_t)(x.array->group / y.array->group);
+    strided_sums<real>(x, y, group, group, 1, 1, "group_sum");
 }
 
 template <class real> void cuda<real>::tile_mean(struct rows x, struct rows y) {
-    size_t units = y.array->sites, groups = x.array->sites / units, rows = (size_t)y.count;
-    size_t parts = groups / EACH_ADDS < TILE_PARTS ? groups / EACH_ADDS : TILE_PARTS;
-    void *memory = NULL;
+    size_t units = y.array->sites, groups = x.array->sites / units;
     assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
-    if (groups <= GROUP || rows * units >= MANY) {
-        strided_sums(x, y, groups, 1, units, (double)groups, "tile_mean");
-        return;
-    }
-    if (!device_ready() ||
-        !device_borrow(rows * parts * units * sizeof(double), &memory, "tile_mean"))
-        return;
-    view<double> sums = {(double *)memory, parts * units};
-    launch("tile_mean", rows, parts * units, k_tile_parts<real>, view_of<real>(x), groups, parts,
-           (unsigned)units, sums.at, rows);
-    launch("tile_mean", rows, units, k_tile_mean<double, real>, sums, parts, (double)groups,
-           view_of<real>(y), rows, units);
-    device_give_back(memory);
+    strided_sums<real>(x, y, groups, 1, units, (double)groups, "tile_mean");
 }
 
 template struct cuda<double>;
