@@ -2,7 +2,7 @@
  * launched, waits of the host, and bytes that cross. On a device an operation takes some 4
  * microseconds to launch and a wait some 15, so that these counts, and not sites, decide what a run
  * of few sites takes. The bounds are what was counted when they were written, and a tenth more; of
- * waits a fiftieth or, of regime2, none, so that one more in each step fails. */
+ * waits none or, of the transformer, a fiftieth, so that one more in each step fails. */
 #include "solver/run/run.h"
 #include "tests/support/support.h"
 #include "tests/support/wanted.h"
@@ -56,6 +56,7 @@ TEST(a_network_asks_little_of_a_device) {
           (struct counts){277, 21, 50000, 37500});
     count("data/residual.ini", ARGS("data.inputs=4", "network.experts=8"), 32,
           (struct counts){554, 25, 40000, 93500});
+    count("data/muon.ini", ARGS(NULL), 32, (struct counts){550, 38, 13000, 24200});
     count("data/transformer.ini", ARGS("data.test_inputs=0"), 32,
           (struct counts){594, 71, 430000, 260000});
 }

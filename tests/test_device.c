@@ -18,6 +18,7 @@ static const struct {
     {"data/regime1_adam.ini", {"network.activation=erf"}},
     {"data/regime2.ini", {"output.kernels=full", "output.responses=yes", "solver.expert_sites=70"}},
     {"data/regime2_softmax.ini", {"solver.expert_sites=70"}},
+    {"data/muon.ini", {NULL}},
     {"examples/convolution.ini", {"data.inputs=2", "solver.sites=128"}},
 };
 

@@ -36,6 +36,13 @@ static int step_along(struct rows x, const double *A, struct rows along, struct 
     return CODE_OK;
 }
 
+/* x <- a x + A (b x + c A x), A = <x_k x_l>, without the host; A has room for it. */
+static void step_far(struct rows x, struct rows other, double *A) {
+    rows_low_rank(other, 0, polar_coefficient[2], x, x, x, A, false);
+    rows_add_scaled(polar_coefficient[1], x, other);
+    rows_low_rank(x, polar_coefficient[0], 1, x, x, other, A, false);
+}
+
 /* x <- p(x/|x|), x [parts] the parts of a matrix side by side, with <x_k x_l> in the place of
  * products, means over the sites of all parts: the result has site averages of one where it has
  * singular values of one; x <- 0 if |x|^2 = sum <x_k x_k> is least^2 at most. other: scratch of the
@@ -56,6 +63,10 @@ static int iterate_rows(const struct rows *x, int parts, double least, const str
         rows_scale(sqrt(norm2) <= least ? 0 : 1 / sqrt(norm2), along);
     for (int k = 0; k < POLAR_STEPS && sqrt(norm2) > least; k++) {
         TRY(base_go_on(stop, err));
+        if (x->array->backend->distant && parts == 1 && !along.array) {
+            step_far(*x, *other, A);
+            continue;
+        }
         mean_products(x, parts, false, A, C);
         TRY(base_go_on(stop, err));
         if (along.array)
