@@ -77,7 +77,11 @@ struct claim {
 
 static void open_parts(struct run *run, const char *study, const char *parameterization,
                        const char *steps, const char *seeds) {
-    open_study(run, study, ARGS(parameterization, steps, seeds, "reference.widths=32 64 96 128"));
+    /* networks of regime 3 cost the most, and tell exponents apart at smaller widths */
+    open_study(run, study,
+               ARGS(parameterization, steps, seeds,
+                    strcmp(study, "regime3") ? "reference.widths=32 64 96 128"
+                                             : "reference.widths=32 48 64 96"));
 }
 
 /* In muP every W_out(0) costs N^-1/2, and, the read-out being zero at first, every update of what
@@ -129,7 +133,7 @@ static void distance(const char *parameterization, const char *rho, double equal
     struct record records[WIDTHS];
     double value, error;
     open_study(&run, "routers_freeze",
-               ARGS("reference.widths=32 64 128 256", "reference.seeds=40", parameterization, rho));
+               ARGS("reference.widths=16 32 64 128", "reference.seeds=40", parameterization, rho));
     run_widths(&run, records);
     int last = run.config.training.steps - 1, P = run.data.P;
     exponent_of(&run, records, "router_entropy", equal, last, exponent, se);
@@ -144,14 +148,14 @@ static void distance(const char *parameterization, const char *rho, double equal
     free_widths(&run, records);
 }
 
-/* SP: the router is the more concentrated the wider. muP: soft gates are equal but for O(1/N); with
- * top-2 they differ at every width. */
+/* SP: the router is the more concentrated the wider. muP: soft gates are equal but for O(1/N), half
+ * of which 1 - entropy may be at N = 128; with top-2 they differ at every width. */
 TEST(routers) {
     double exponent, se, entropy, soft, soft_se;
     distance("network.parameterization=sp", "network.rho=1", 1, &exponent, &se, &entropy);
-    assert_true(exponent > 4 * se && entropy < 0.7);
+    assert_true(exponent > 4 * se && entropy < 0.8);
     distance("network.parameterization=mup", "network.rho=1", 1, &soft, &soft_se, &entropy);
-    assert_true(fabs(soft + 1) < 4 * soft_se && soft_se < 0.1 && entropy > 0.998);
+    assert_true(fabs(soft + 1) < 4 * soft_se && soft_se < 0.1 && entropy > 0.996);
     distance("network.parameterization=mup", "network.rho=0.5", 0.5, &exponent, &se, &entropy);
     assert_true(exponent - soft > 4 * hypot(se, soft_se));
 }
