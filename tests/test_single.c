@@ -20,7 +20,7 @@
 
 #include <float.h>
 
-enum { COPIES = 10, T = 6, N = 32 };
+enum { COPIES = 5, T = 6, N = 32 };
 #define U 0x1p-24
 
 static char on_backend[64]; /* the key that says which */

@@ -175,8 +175,8 @@ static double ln_part(int N, bool mssp, bool after, int seed) {
 
 /* The exponent is -1/2 in muP, or below it with the norm (14), and 0 in MSSP. */
 TEST(norms_in_regime_3) {
-    enum { NARROW = 32, WIDE = 96 };
-    int seeds = is_long ? 32 : 10;
+    enum { NARROW = 16, WIDE = 48 };
+    int seeds = is_long ? 96 : 32;
     for (int k = 0; k < 4; k++) {
         bool mssp = k / 2, after = k % 2;
         double sum = 0, squares = 0;
