@@ -90,7 +90,7 @@ static void one_case(const char *folder, const char *name) {
                 ARGS(is_long ? "solver.replicates=48" : "solver.replicates=32",
                      is_long ? "solver.sites=2048" : "solver.sites=512",
                      rule.share > 0 ? "solver.tolerance=1e-5" : "solver.tolerance=1e-3",
-                     "solver.draws=normal",
+                     "solver.draws=normal", "output.kernels=equal", "output.responses=no",
                      first     ? NULL
                      : is_long ? "solver.expert_sites=2048"
                                : "solver.expert_sites=512"));

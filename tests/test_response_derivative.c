@@ -219,9 +219,9 @@ static void compare_all(const struct run *run, const struct record *record,
     }
 }
 
-/* Runs of the limit take the more time, of which 8 of 1024 sites, or 16 of 256, are as many sites as
- * 40 networks have neurons, or more. There are 24 networks of Muon, which iterates on each of its
- * matrices.
+/* Runs of the limit take the more time, of which 8 of 1024 sites, or 16 of 256, are as many sites
+ * as 40 networks have neurons, or more. There are 24 networks of Muon, which iterates on each of
+ * its matrices.
  *
  * Every kind of learning from single sites: what adds, remembers, decays, moves entries; fresh
  * inputs at each step; selections, whose jumps are in the means over neurons. */

@@ -251,7 +251,7 @@ CLEAN_TEST(entropy_of_a_chain) {
     cli_print("chain.ini", "[network]\nmodel = dense\n[data]\nsource = markov\nvocabulary = 1000\n"
                            "sharpness = 20\ntokens = 2\n[training]\nloss = cross_entropy\n");
     pid_t pid = cli_start(ARGS("chain.ini", "-o", "out.h5"), 0);
-    cli_work(pid, 1);
+    cli_work(pid, 0.4);
     kill(pid, SIGINT);
     cli_wait(pid, &result);
     assert_true(

@@ -120,7 +120,7 @@ static void march(struct run *run, const char *file, const char *draws) {
     const char *const overrides[] = {"reference.widths=",
                                      "training.steps=7",
                                      "solver.sites=256",
-                                     "solver.replicates=64",
+                                     "solver.replicates=32",
                                      "solver.seed=2",
                                      "output.kernels=diagonal",
                                      "output.responses=no",

@@ -161,7 +161,7 @@ TEST(networks_approach_the_limit) {
 /* --- closed forms ---------------------------------------------------------------------------- */
 
 /* (12) and (13) of the page: linear, gates 1. At t = 0 the draws of a limit are matched, so there
- * is no sampling error: numbers of order ten with the round-off of sums over 400 sites, 1e-12; then
+ * is no sampling error: numbers of order ten with the round-off of sums over 160 sites, 1e-12; then
  * O(gamma0^2) = 1e-6 times numbers of order ten. */
 static void check_lazy(const char *const *mixture, double n, double q, bool stream) {
     enum { L = 3, P = 3, D = 4 };
@@ -177,9 +177,9 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
                                  "data.dimension=4",
                                  "training.gamma0=1e-3",
                                  rate,
-                                 "solver.sites=400",
-                                 "solver.expert_sites=200",
-                                 "solver.unit_sites=200",
+                                 "solver.sites=160",
+                                 "solver.expert_sites=80",
+                                 "solver.unit_sites=80",
                                  stream ? "network.stream=yes" : "network.stream=no"};
     RUN_AND_NET;
     double f[P] = {0}, K[P][P] = {{0}}, got[P * P], moved = 0;

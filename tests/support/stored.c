@@ -41,27 +41,22 @@ void stored_course(struct course *c, hid_t file, const char *name) {
 }
 
 void own_course(struct course *c, const struct record *record, const char *name) {
-    char diagonal[SERIES_NAME];
-    snprintf(diagonal, sizeof diagonal, "%s_diag", name);
-    const struct series *series = record_find(record, name);
-    series = series ? series : record_find(record, diagonal);
+    static const char *const ends[] = {"", "_equal", "_diag"};
+    const struct series *series = NULL;
+    for (size_t k = 0; k < COUNT(ends) && !series; k++) {
+        char kernel[SERIES_NAME];
+        snprintf(kernel, sizeof kernel, "%s%s", name, ends[k]);
+        series = record_find(record, kernel);
+    }
     if (!series)
         fail_msg("there is no %s", name);
-    int T = record->T;
-    bool full = series->axes == 4;
-    size_t row = series->size / (size_t)T, P = full ? series->shape[3] : 0;
-    *c = (struct course){.T = T, .columns = (int)(full ? P * P : row), .runs = record->runs};
+    *c = (struct course){
+        .T = record->T, .columns = (int)series->size / record->T, .runs = record->runs};
     ASK(base_alloc(&c->mean, series->size, sizeof *c->mean, err));
     ASK(base_alloc(&c->se, series->size, sizeof *c->se, err));
     record_statistics(record, series, c->mean, c->se);
     for (size_t i = 0; i < series->size; i++) /* runs that agree by chance tell no error; that of */
         c->se[i] = isnan(c->se[i]) ? 0 : c->se[i]; /* the stored value judges alone */
-    for (size_t t = 0; t < (size_t)T && full; t++)
-        for (size_t k = 0; k < P * P; k++) {
-            size_t from = t * row + (k / P * (size_t)T + t) * P + k % P;
-            c->mean[t * P * P + k] = c->mean[from];
-            c->se[t * P * P + k] = c->se[from];
-        }
 }
 
 void course_pick(struct course *c, int first, int count, int step) {

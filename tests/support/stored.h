@@ -22,8 +22,7 @@ hid_t stored_open(const char *name);
 void close_file(hid_t *file);
 /* /limit/NAME of the file with NAME_se. All that stands behind the time is a column. */
 void stored_course(struct course *c, hid_t file, const char *name);
-/* Our series of this name, or where there is none NAME_diag, likewise; of a kernel
- * [t][mu][s][nu] what s = t has. */
+/* Our series of this name, or a kernel at equal times. */
 void own_course(struct course *c, const struct record *record, const char *name);
 /* Leaves columns first, first + step, ..., as many as `count`. */
 void course_pick(struct course *c, int first, int count, int step);
