@@ -42,17 +42,21 @@ struct vectors {
     long double error[200], *u;
 };
 
-/* Projects and returns the rms. */
-static long double reduce(long double *v, const struct vectors *known, int count, size_t sites) {
+/* Takes out the shares that v has of the first `count` vectors, and returns the rms of what is
+ * left; error: the sum of these shares times the errors of the vectors, or NULL. */
+static long double reduce(long double *v, const struct vectors *known, int count, size_t sites,
+                          long double *error) {
     long double norm2 = 0;
-    for (int k = 0; k < 2 * count; k++) {
-        const long double *u = known->u + (size_t)(k % count) * sites;
+    for (int k = 0; k < count; k++) {
+        const long double *u = known->u + (size_t)k * sites;
         long double c = 0;
         for (size_t i = 0; i < sites; i++)
             c += u[i] * v[i];
         c /= (long double)sites;
         for (size_t i = 0; i < sites; i++)
             v[i] -= c * u[i];
+        if (error)
+            *error += fabsl(c) * known->error[k];
     }
     for (size_t i = 0; i < sites; i++)
         norm2 += v[i] * v[i];
@@ -62,22 +66,17 @@ static long double reduce(long double *v, const struct vectors *known, int count
 /* Continues `all` by rows x. */
 static void reference(struct vectors *all, const double *x, int n, size_t sites, double threshold) {
     for (int mu = 0; mu < n; mu++) {
-        long double *v = all->u + (size_t)all->count * sites, error = ROUND_OFF;
+        long double *v = all->u + (size_t)all->count * sites, error = 0;
         for (size_t i = 0; i < sites; i++)
             v[i] = x[(size_t)mu * sites + i];
-        long double rms = reduce(v, all, 0, sites), rest;
-        for (int k = 0; k < all->count; k++) {
-            long double c = 0;
-            for (size_t i = 0; i < sites; i++)
-                c += all->u[(size_t)k * sites + i] * v[i];
-            error += fabsl(c) / (rms * (long double)sites) * all->error[k];
-        }
-        rest = reduce(v, all, all->count, sites);
+        long double rms = reduce(v, all, 0, sites, NULL);
+        reduce(v, all, all->count, sites, &error);
+        long double rest = reduce(v, all, all->count, sites, NULL); /* twice is enough */
         if (rest <= threshold)
             continue;
         for (size_t i = 0; i < sites; i++)
             v[i] /= rest;
-        all->error[all->count] = error * rms / rest;
+        all->error[all->count] = (ROUND_OFF * rms + error) / rest;
         all->row[all->count++] = mu;
     }
 }
@@ -89,22 +88,23 @@ static void compare(struct vectors *want, int base, struct rows out, const doubl
                     double threshold) {
     size_t sites = out.array->sites;
     FREED(base_free) double *u = values(out);
-    long double *v = memory(sites, sizeof *v);
+    long double *v = memory(sites, sizeof *v), rms[n + 1];
     assert_int_equal(out.count, want->count - base);
+    for (int mu = 0; mu < n; mu++)
+        rms[mu] = sqrtl(average(x + (size_t)mu * sites, x + (size_t)mu * sites, sites));
     for (int k = 0; k < out.count; k++) {
         const double *uk = u + (size_t)k * sites;
         for (size_t i = 0; i < sites; i++)
             v[i] = uk[i] - want->u[(size_t)(base + k) * sites + i];
-        if (!(reduce(v, want, 0, sites) <= want->error[base + k]))
-            fail_msg("vector %d of row %d is off by %Lg", k, want->row[base + k],
-                     reduce(v, want, 0, sites));
+        long double off = reduce(v, want, 0, sites, NULL);
+        if (!(off <= want->error[base + k]))
+            fail_msg("vector %d of row %d is off by %Lg", k, want->row[base + k], off);
         for (int mu = 0; mu < want->row[base + k]; mu++) {
-            const double *row = x + (size_t)mu * sites;
-            long double rms = sqrtl(average(row, row, sites));
             bool dropped = true;
             for (int l = 0; l < k; l++)
                 dropped = dropped && want->row[base + l] != mu;
-            if (!(fabsl(average(row, uk, sites)) <= ROUND_OFF * rms + dropped * threshold))
+            if (!(fabsl(average(x + (size_t)mu * sites, uk, sites)) <=
+                  ROUND_OFF * rms[mu] + dropped * threshold))
                 fail_msg("row %d has a part in vector %d of row %d", mu, k, want->row[base + k]);
         }
     }
@@ -116,8 +116,8 @@ static void compare(struct vectors *want, int base, struct rows out, const doubl
     for (int mu = 0; mu < n; mu++) {
         for (size_t i = 0; i < sites; i++)
             v[i] = x[(size_t)mu * sites + i];
-        long double rms = reduce(v, want, 0, sites);
-        assert_true(reduce(v, want, want->count, sites) <= 1.0001 * threshold + ROUND_OFF * rms);
+        assert_true(reduce(v, want, want->count, sites, NULL) <=
+                    1.0001 * threshold + ROUND_OFF * rms[mu]);
     }
     free(v);
 }

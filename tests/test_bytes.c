@@ -77,11 +77,12 @@ static void check(const struct model *model, size_t way, int N) {
     run_free(&run);
 }
 
+/* Ways and networks do not know of each other: of two neighbours among the ways a network is
+ * trained in one as a limit, and in the other as a network of finite width. */
 TEST(estimates) {
-    for (const struct model *const *model = model_list; *model; model++)
+    for (size_t m = 0; model_list[m]; m++)
         for (size_t way = 0; way < COUNT(ways); way++)
-            for (int N = 0; N <= 128; N += 128)
-                check(*model, way, N);
+            check(model_list[m], way, (m + way) % 2 ? 128 : 0);
 }
 
 /* Nearly all that is used is of one kind, whose announcement is exact: least <= announced/used <=

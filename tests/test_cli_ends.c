@@ -218,7 +218,7 @@ CLEAN_TEST(test_interruptions) {
     interrupt(SIGTERM, euler, "/", "limit", 0.15);
     interrupt(SIGHUP, limit, "/", "limit", 0.15);
     interrupt(SIGINT, bs32, "/", "limit", 0.15);
-    interrupt(SIGINT, networks, "limit", "reference/N0512", 0.5);
+    interrupt(SIGINT, networks, "limit", "reference/N0512", 0.3);
 }
 
 /* As timeout(1) does: to the program, then to its process group. Both wait while it is stopped, so

@@ -19,7 +19,7 @@ static void mean_square(const struct record *record, const char *name, int t, do
     *se = sqrt((squares / n - sum * sum) / (n - 1));
 }
 
-enum { WIDTH = 3, SEEDS = 32, LIMITS = 16 };
+enum { WIDTH = 3, SEEDS = 20, LIMITS = 10 };
 static const int width[WIDTH] = {32, 64, 128};
 
 /* z of a term at t, networks against the limit; 0 where both are exactly zero, or round-off. */

@@ -231,7 +231,7 @@ static void put_byte(FILE *file, size_t at, unsigned char byte) {
     assert_true(!fseek(file, (long)at, SEEK_SET) && fputc(byte, file) == byte && !fflush(file));
 }
 
-/* Bytes of the file set to 0, to 0xff and to their complement, every 61st or (long) every 5th: it
+/* Bytes of the file set to 0, to 0xff and to their complement, every 101st or (long) every 5th: it
  * is read, or refused with one sentence. What is read is finite, and nothing stays open. */
 TEST(test_damaged) {
     int read = 0, said = 0;
@@ -242,7 +242,7 @@ TEST(test_damaged) {
         FILE *file = fopen(path, "r+b"); /* one byte is written: a whole file would be flushed */
         size_t size = fread(bytes, 1, sizeof bytes, file);
         assert_true(size > 1000 && size < sizeof bytes);
-        for (size_t at = layout; at < size; at += is_long ? 5 : 61)
+        for (size_t at = layout; at < size; at += is_long ? 5 : 101)
             for (int kind = 0; kind < 3; kind++) {
                 unsigned char was = bytes[at];
                 FREED(data_free) struct data data;

@@ -1,4 +1,4 @@
-/* Whole runs on every other backend equal those on the cpu, T = 9: networks and limits of every
+/* Whole runs on every other backend equal those on the cpu, T = 6: networks and limits of every
  * kind. Round-off alone differs (order of sums, fused products, functions): 1e-15 of the largest
  * value of a series, measured to grow to 1e-13 in twenty steps, in solved responses to 1e-12. A
  * fixed point carries eps/jitter in the factors of its kernels (docs/methods.md), hence its jitter.
@@ -29,7 +29,7 @@ static void solve(const char *file, const char *const *more, const char *name, i
     FREED(run_free) struct run run;
     const char *overrides[16] = {
         "solver.sites=130", "solver.replicates=2", "reference.seeds=2", "reference.widths=16",
-        "training.steps=9", "solver.threads=2",    "solver.seed=5",     choice};
+        "training.steps=6", "solver.threads=2",    "solver.seed=5",     choice};
     for (int n = 8; *more; n++)
         overrides[n] = *more++;
     snprintf(choice, sizeof choice, "solver.backend=%s", name);

@@ -12,7 +12,7 @@
 static const char ini[] =
     "[network]\nmodel = regime1\nexperts = 4\nexpert_layers = 2\ngate = softmax\n"
     "[data]\nsource = gaussian\ninputs = 4\ndimension = 10\n"
-    "[training]\nsteps = 12\neta0 = 0.3\ngamma0 = 1\n"
+    "[training]\nsteps = 8\neta0 = 0.3\ngamma0 = 1\n"
     "[solver]\nsites = 4096\nreplicates = 8\n[reference]\nwidths = 16\nseeds = 3\n";
 
 /* The number that stands at the end of the row which begins with this word, before `unit`. */
@@ -38,12 +38,13 @@ static void known_from(const char *text, int runs) {
 
 /* Over the loss, root mean squares over time, as the file has them. */
 static double error_of_run(void) {
-    double loss[12], error[12], up = 0, down = 0;
+    enum { T = 8 };
+    double loss[T], error[T], up = 0, down = 0;
     hid_t file = cli_file("out.h5");
     assert_true(H5LTread_dataset_double(file, "limit/loss", loss) >= 0);
     assert_true(H5LTread_dataset_double(file, "limit/loss_se", error) >= 0);
     H5Fclose(file);
-    for (int t = 0; t < 12; t++) {
+    for (int t = 0; t < T; t++) {
         up += error[t] * error[t];
         down += loss[t] * loss[t];
     }
@@ -89,7 +90,7 @@ CLEAN_TEST(an_estimate_is_close_and_leaves_nothing) {
 CLEAN_TEST(bases_that_need_all_sites_have_them) {
     FREED(cli_free) struct cli_result result;
     estimate(&result, ARGS("--data.inputs=288", "--data.dimension=300", "--training.batch=24",
-                           "--solver.sites=600"));
+                           "--training.steps=12", "--solver.sites=600"));
     assert_true(number_of(result.out, "limit, 8 replicates of 600 sites", " s of CPU") > 0);
     known_from(result.out, 2);
 }

@@ -64,7 +64,7 @@ TEST(networks_have_the_experts_of_the_limit) {
     };
     for (size_t c = 0; c < COUNT(of); c++) {
         const char *set[16] = {"output.experts=yes", "reference.widths=32 64 128",
-                               "reference.seeds=32", "solver.replicates=8",
+                               "reference.seeds=20", "solver.replicates=8",
                                "solver.sites=512",   "training.steps=8",
                                "output.kernels=none"};
         FREED(run_free) struct run run;

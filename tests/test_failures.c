@@ -141,9 +141,8 @@ CLEAN_TEST(many_rows) {
     "[solver]\nsites = 8\nthreads = 1\n[data]\ninputs = 100000\ndimension = 2\n"                   \
     "[training]\nsteps = 2\neta0 = 0.01\n[output]\nkernels = none\n"
 #define LIMIT "[solver]\nreplicates = 1\n"
-#define NETWORK "[solver]\nreplicates = 0\n[reference]\nseeds = 1\nwidths = 16\n"
+#define NETWORK "[solver]\nreplicates = 0\n[reference]\nseeds = 1\nwidths = 4\n"
     static const char *const networks[] = {
-        "[network]\nmodel = dense\n" RUN LIMIT,
         "[network]\nmodel = regime2\nrho = 0.5\n[solver]\nexpert_sites = 8\n" RUN LIMIT,
         "[network]\nmodel = regime3\n" RUN NETWORK};
     struct rlimit limit, small;
