@@ -249,23 +249,26 @@ TEST(every_code) {
 
 /* Of whole numbers, whose sums are exact. */
 static void check_all_dots(struct array x[2], double *sums) {
+    int sites = (int)x[0].sites;
+    double *values[2];
     for (int i = 0; i < 2; i++) {
-        FREED(base_free) double *values = calloc((size_t)x[i].rows * x[i].sites, sizeof *values);
-        for (int k = 0; k < x[i].rows; k++)
-            for (int s = 0; s < (int)x[i].sites; s++)
-                values[(size_t)k * x[i].sites + (size_t)s] = number(k, s, i);
-        REAL_BACKEND.put(array_all(&x[i]), values);
+        ASK(base_alloc(&values[i], (size_t)(x[i].rows * sites), sizeof **values, err));
+        for (int k = 0; k < x[i].rows * sites; k++)
+            values[i][k] = number(k / sites, k % sites, i);
+        REAL_BACKEND.put(array_all(&x[i]), values[i]);
     }
     REAL_BACKEND.dots(array_all(&x[0]), array_all(&x[1]), sums);
     for (int k = 0; k < x[0].rows; k++)
         for (int l = 0; l < x[1].rows; l++) {
-            double sum = 0, now = sums[k * x[1].rows + l] * (double)x[0].sites;
-            for (int s = 0; s < (int)x[0].sites; s++)
-                sum += number(k, s, 0) * number(l, s, 1);
+            double sum = 0, now = sums[k * x[1].rows + l] * sites;
+            for (int s = 0; s < sites; s++)
+                sum += values[0][k * sites + s] * values[1][l * sites + s];
             if (fabs(now - sum) > 4 * DBL_EPSILON * fabs(sum)) /* over the sites, and back */
                 fail_msg("%d rows times %d: (%d, %d) is %g, not %g", x[0].rows, x[1].rows, k, l,
                          now, sum);
         }
+    free(values[0]);
+    free(values[1]);
 }
 
 /* Beyond few rows the plain code leaves the products to BLAS, whose order of additions depends on

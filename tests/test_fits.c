@@ -178,7 +178,7 @@ static struct stats_mean draw(int n, double variance, uint32_t *at) {
  * 3, 4 and 8 networks. chi^2 is above its point of .05 no more often than that; the law of Brown
  * and Forsythe is a little conservative with few networks. */
 TEST(test_how_often_z_is_large) {
-    enum { DRAWS = 20000 };
+    enum { DRAWS = 10000 };
     static const int networks[] = {3, 4, 8, 16}, width[] = {16, 32, 64, 128};
     const double point = gsl_cdf_chisq_Qinv(0.05, 2), some = 4 * sqrt(0.05 * 0.95 / DRAWS);
     uint32_t at = 0;

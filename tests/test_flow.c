@@ -65,16 +65,6 @@ TEST(euler_is_gradient_descent) {
     compare_bits("data/regime2.ini", NULL, euler);
 }
 
-TEST(shadow_gives_the_same_bits) {
-    const char *const schemes[] = {"training.integrator=heun", "training.integrator=bs32"};
-    for (int i = 0; i < 2; i++) {
-        const char *const cpu[] = {schemes[i], NULL};
-        const char *const shadow[] = {schemes[i], "solver.backend=shadow", NULL};
-        compare_bits("data/regime1.ini", cpu, shadow);
-        compare_bits("data/regime2.ini", cpu, shadow);
-    }
-}
-
 /* A scheme with n steps a unit of time, up to TIMES. With errors that are never refused bs32 takes
  * the time between two measurements as its step. */
 static void solve_fixed(struct flow *flow, const char *file, const char *const *shared, int N,
@@ -138,11 +128,11 @@ TEST(orders_on_networks) {
 }
 
 #define LINEAR                                                                                     \
-    "network.activation=linear", "solver.sites=256", "solver.replicates=1",                        \
+    "network.activation=linear", "solver.sites=64", "solver.replicates=1",                         \
         "solver.tolerance=1e-6", "data.inputs=3", "reference.widths=24", "reference.seeds=1"
 static const char *const linear[] = {LINEAR, NULL};
 static const char *const linear_experts[] = {LINEAR, "network.gate=constant",
-                                             "solver.expert_sites=256", NULL};
+                                             "solver.expert_sites=64", NULL};
 
 /* A linear limit has no sampling error; truncation of its bases, some 1e-8, is far below the errors
  * of these steps. */

@@ -149,7 +149,7 @@ TEST(too_few_sites_do_no_harm) {
     FREED(two_records_free) struct record record[2];
     for (int i = 0; i < 2; i++) {
         support_run(&run[i], "data/regime2.ini", i ? large : small);
-        ASK(run_ensemble(&run[i], 0, i ? 24 : 160, &record[i], err));
+        ASK(run_ensemble(&run[i], 0, i ? 12 : 80, &record[i], err));
     }
     double fallback, unused;
     support_entry(&record[0], "fallback", 19, &fallback, &unused);

@@ -6,7 +6,7 @@
 #include "tests/oracles/oracle_muon.h"
 #include "tests/support/each_backend.h"
 
-enum { SITES = 600, GROUP = 3, ROWS = 12, INPUTS = 4, STEPS = 3 };
+enum { SITES = 600, GROUP = 3, ROWS = 12, INPUTS = 4, STEPS = 2 };
 
 static const struct polar_case {
     const char *name;

@@ -259,7 +259,7 @@ static void check_parameter(struct net *net, const struct run *run, int index, i
     double gamma0 = run->config.training.gamma0, eta0 = run->config.training.eta0;
     double rate = eta0 * gamma0 * gamma0 * multiplier;
     FREED(base_free) double *before, *after, *gradient;
-    size_t count = parameter_get(p, &before), step = count > 50 ? (size_t)stride : 1;
+    size_t count = parameter_get(p, &before), step = count > 16 ? (size_t)stride : 1;
     ASK(base_alloc(&gradient, count, sizeof *gradient, err));
     for (size_t k = 0; k < count; k += step)
         gradient[k] = difference(net, run, p, before, k, 1e-4);
