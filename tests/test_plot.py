@@ -87,15 +87,6 @@ def law(se=0.01):
     return run
 
 
-def test_load(files):
-    run = dmft.load(files["full"])
-    assert {"/", "limit", "data", "parameters", "reference/N0016", "reference/N0032"} <= set(run)
-    assert run["parameters"].attrs["training.steps"] == 6 and run["/"].attrs["complete"] == 1
-    with h5py.File(files["full"]) as file:
-        assert run["limit"]["Phi3"].dims == ("t", "mu", "s", "nu")
-        assert np.array_equal(run["limit"]["Phi3"], file["limit/Phi3"][:])
-
-
 def test_student():
     """Closed forms for 1, 2 and 4 degrees of freedom, a table, the normal distribution."""
     q = 4 * 0.975 * 0.025

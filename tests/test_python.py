@@ -227,6 +227,13 @@ def test_keys_that_vary_together_have_one_form(tmp_path):
     assert part.sweep["loss"].dims == whole.sweep["loss"].dims == (pair, "N")
     assert list(part.points) == list(whole.points) == [(0.2, 1.0), (0.1, 2.0)]
     np.testing.assert_array_equal(part.sweep["training.gamma0"], [1, 2])
+    for (eta0, gamma0), point in whole.points.items():
+        keys, loss = point.parameters, whole.sweep["loss"]
+        assert (keys["training.eta0"], keys["training.gamma0"]) == (eta0, gamma0)
+        own = loss.where(loss["training.eta0"] == eta0, drop=True).sel(N=np.inf)
+        assert own.item() == point.limit["loss"][-1]
+    with pytest.raises(dmft.InputError, match=f"^{re.escape(out)}: has no optimum"):
+        whole.find_optimum()
     with pytest.raises(KeyError, match=r"no point \(\(0.2, 1.0\),\): .* a value of each of "
                        r"training.eta0, training.gamma0; there are \(0.2, 1.0\), \(0.1, 2.0\)"):
         whole.points[(0.2, 1.0),]

@@ -6,7 +6,8 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What the first block makes, in a size that takes seconds.
-SMALLER = (('{"steps": 20}', '{"steps": 3}, "solver": {"sites": 64, "replicates": 2}'),
+SMALLER = (*((f'{{"steps": {steps}}}', '{"steps": 3}, "solver": {"sites": 64, "replicates": 2}')
+             for steps in (20, 50)),
            ('"training.steps": 50', "**FEW"),
            ('{"sweep": {"program.b"', '{**FEW, "sweep": {"program.b"'),
            ("logspace(0.1, 6, 8)", "logspace(0.1, 6, 4)"),

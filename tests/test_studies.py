@@ -20,7 +20,6 @@ gallery = pytest.importorskip("gallery", reason="studies/ need Python 3.11")
 common = pytest.importorskip("common")
 
 PARAMETERIZATION = "network.parameterization"
-SITES = {"solver.sites": 64, "solver.expert_sites": 64}
 TABLE = gallery.table()
 STUDIES = list(dict.fromkeys(study for entry in TABLE.values() for study in entry["data"]))
 SHORT = ("fig1_regime2", "simp", "jiang_balance", "lazy_rich")
@@ -172,28 +171,6 @@ def test_numbers_with_errors():
     power, half = common.slope(N, 3 * N**-0.5, 0.1 * N**-0.5)
     assert np.isclose(power, -0.5, rtol=1e-12)
     assert np.isclose(half, (0.1 / 3) / (np.log(2) * np.sqrt(2)), rtol=1e-12)
-
-
-def test_keys_that_vary_together():
-    """A list of points is one axis; its keys are coordinates and have their own places."""
-    axis = "training.gamma0,network.kappa"
-    run = dmft.sweep({"network.model": "regime2", "reference.widths": 16, "reference.seeds": 2,
-                      "training.steps": 3, **SITES, "sweep": {
-                          "training.eta0": [1, 2], axis: [(1, 0.5), (0.5, 0.25)]}},
-                     progress=False)
-    loss = run.sweep["loss"]
-    assert loss.dims == ("training.eta0", axis, "N")
-    assert list(run.points) == [(1, 1, 0.5), (1, 0.5, 0.25), (2, 1, 0.5), (2, 0.5, 0.25)]
-    with pytest.raises(dmft.InputError, match=f"^{re.escape(run.path)}: has no optimum"):
-        run.find_optimum()
-    assert list(loss["network.kappa"].values) == [0.5, 0.25]
-    assert list(loss[axis].values) == ["1 0.5", "0.5 0.25"]
-    for (eta0, gamma0, kappa), point in run.points.items():
-        keys = point.parameters
-        assert (keys["training.eta0"], keys["training.gamma0"], keys["network.kappa"]) == \
-            (eta0, gamma0, kappa)
-        part = loss.sel({"training.eta0": eta0}).where(loss["network.kappa"] == kappa, drop=True)
-        assert np.isclose(part.sel(N=np.inf).item(), point.limit["loss"][-1], rtol=1e-14)
 
 
 def test_refusals(tmp_path, monkeypatch):

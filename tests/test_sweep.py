@@ -35,19 +35,6 @@ def sweeps_that_nobody_cut(tmp_path_factory):
     return of_word
 
 
-def test_units_are_single_runs():
-    """Every number of the summary is that of a run of dmft-solve; an error may have another order
-    of sums."""
-    sweep(HEAD + RATES + "network.parameterization = mup mssp\n")
-    one = dmft.solve(HEAD.replace("[sweep]\n", ""), progress=False,
-                     output="one.h5", **{"training.eta0": 0.4,
-                                         "network.parameterization": "mup"}).path
-    assert of("sweep/N").tolist() == [8, 16, math.inf]
-    for k, group in enumerate(("reference/N0008", "reference/N0016", "limit")):
-        assert of("sweep/loss")[1, 0, k] == of(f"{group}/loss", one)[5]
-        assert abs(of("sweep/loss_se")[1, 0, k] - of(f"{group}/loss_se", one)[5]) <= 4e-16
-
-
 @pytest.mark.parametrize("number, code, word", [
     (signal.SIGKILL, -9, ""), (signal.SIGTERM, 130, "interrupted"), (signal.SIGHUP, 130, ""),
     (signal.SIGINT, 130, "interrupted; the same command goes on from here")])

@@ -77,7 +77,8 @@ def test_the_optimum_beside_a_list():
      "network.kappa,solver.seed N")], ids=["four", "five"])
 def test_axes(lines, dims, shape, optimum):
     """The final losses of the first point, of those that differ from it by one axis, and of the
-    last one are those of dmft-solve at the values that --points says."""
+    last one are those of dmft-solve at the values that --points says; errors may have another
+    order of sums."""
     table, _ = sweep(SHORT + lines)
     assert axes("sweep/loss") == (dims + " N", (*shape, 2))
     assert re.search("\n" + re.escape(dims.split()[0]) + "  ", table)
@@ -95,8 +96,10 @@ def test_axes(lines, dims, shape, optimum):
         words = {key: text for axis, at in zip(grid["axes"], place)
                  for key, text in zip(axis["keys"], axis["values"][at])}
         found = dmft.solve(grid["ini"], progress=False, output="one.h5", force=True, **words).path
-        want = [of("reference/N0008/loss", found)[-1], of("limit/loss", found)[-1]]
+        want, errors = ([of(f"{group}/{name}", found)[-1] for group in ("reference/N0008", "limit")]
+                        for name in ("loss", "loss_se"))
         assert of("sweep/loss")[place].tolist() == want
+        assert np.abs(of("sweep/loss_se")[place] - errors).max() <= 4e-16
         losses.add(want[0])
     assert len(losses) == len(places) > len([n for n in shape if n > 1])
 
