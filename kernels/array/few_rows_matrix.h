@@ -2,9 +2,8 @@
  * TERMS long, lie in panels of PANEL columns, term after term, in the second cache, while GROUP
  * rows after the other come past in the first. What lies in the first cache anyway is not copied.
  * Each sum of TERMS products is added up term by term in one lane of a register, whichever rows and
- * columns it is found with. Where one of the sizes is at most FEW, the largest of the matrices
- * comes from memory: b of few rows, which read it where it lies, a of few columns, y of few terms.
- * What comes next of it is fetched. */
+ * columns it is found with. Where a size is at most FEW, the largest matrix comes from memory, and
+ * what comes next of it is fetched: b of few rows, which do not copy it, a of few columns, y. */
 
 #define GROUP (2 * WIDE) /* SLAB is a multiple of it */
 #define FEW 64
@@ -51,7 +50,7 @@ INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size
     ONCE for (int k = 0; k < terms; k++, panel += wide) {
         NAME(vec) x[PANEL / LANES];
         UNROLL for (int v = 0; v < V; v++) x[v] = NAME(load)(panel + v * LANES);
-        if (R == WIDE) {
+        if (R == WIDE && ahead) {
             __builtin_prefetch(next, 0, 2);
             next += ahead;
         }
@@ -141,15 +140,16 @@ INLINE bool NAME(matrix_is_near)(int terms, size_t apart) {
 INLINE const real *NAME(matrix_next)(struct few_rows_matrix a, struct few_rows_matrix b, int rows,
                                      int terms, int columns, int k, int l, const real *y,
                                      size_t width, size_t *step) {
+    *step = rows > FEW ? (l ? 0 : a.column) : k / GROUP < PANEL / LINE ? b.row / 2 : 0;
+    if (rows <= FEW)
+        return b.at + PANEL + k / GROUP * LINE;
+    if (terms > FEW && a.column != 1)
+        return a.at + k / SLAB * SLAB + SLAB + k % SLAB / GROUP * LINE;
     size_t row = terms <= FEW ? width : a.row, each = 2 * (size_t)terms,
            all = each * (size_t)((columns + PANEL - 1) / PANEL);
     *step = (GROUP * row + all - 1) / all;
-    if (rows > FEW && (terms <= FEW || a.column == 1))
-        return (terms <= FEW ? y : a.at) + (size_t)(k + GROUP) * row +
-               *step * each * (size_t)(l / PANEL);
-    *step = rows > FEW ? (l ? 0 : a.column) : k / GROUP < PANEL / LINE ? b.row / 2 : 0;
-    return rows > FEW ? a.at + k / SLAB * SLAB + SLAB + k % SLAB / GROUP * LINE
-                      : b.at + PANEL + k / GROUP * LINE;
+    return (terms <= FEW ? y : a.at) + (size_t)(k + GROUP) * row +
+           *step * each * (size_t)(l / PANEL);
 }
 
 /* All rows times at most MATRIX_COLUMNS columns and TERMS terms. Rows that lie across are copied,
@@ -188,7 +188,7 @@ TARGET static void NAME(matrix)(struct few_rows_matrix a, struct few_rows_matrix
                                 size_t width) {
     /* Where all rows lie in the first cache, panels of what is too much for it come one by one; so
      * does what few rows read where it lies. */
-    bool one = a.column == 1 && (b.column == 1 ? rows <= FEW
+    bool one = a.column == 1 && (b.column == 1 ? rows <= FEW && !NAME(matrix_is_near)(terms, b.row)
                                                : NAME(matrix_is_near)(rows, a.row) &&
                                                      (size_t)terms * (size_t)columns >= ONE_BY_ONE);
     int most = one ? PANEL : MATRIX_COLUMNS;
