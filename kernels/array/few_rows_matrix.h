@@ -3,7 +3,7 @@
  * rows after the other come past in the first. What lies in the first cache anyway is not copied.
  * Each sum of TERMS products is added up term by term in one lane of a register, whichever rows and
  * columns it is found with. Where a size is at most FEW, the largest matrix comes from memory, and
- * what comes next of it is fetched: b of few rows, which do not copy it, a of few columns, y. */
+ * what comes next is fetched: b of few rows, which do not copy it, a of few columns, y of terms. */
 
 #define GROUP (2 * WIDE) /* SLAB is a multiple of it */
 #define FEW 64
