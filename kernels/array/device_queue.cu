@@ -132,21 +132,37 @@ static void launch_sites(struct queue *queue, int number) {
     cuda_launch_sites(&batch, rows, sites, queue->launch[number].where);
 }
 
+/* Numbers that the threads of a sum leave for each other. */
+static size_t partial_numbers(const struct sum_task &task) {
+    size_t width = task.pairs ? 1 : task.rows < QUEUE_FEW ? task.rows : QUEUE_FEW;
+    return sum_units(task) * task.parts * width;
+}
+
+/* They are borrowed for all sums of a launch at once: memory costs the host as much as a launch. */
 static void launch_sums(struct queue *queue, int number) {
     struct sum_batch batch = {};
-    size_t parts = 0;
+    size_t parts = 0, numbers = 0;
     unsigned first = 0;
+    void *memory;
     batch.counters = device_counters();
+    for (int n = 0; n < queue->sums; n++)
+        numbers += queue->sum_launch[n] == number ? partial_numbers(queue->sum[n]) : 0;
+    if (!device_borrow(numbers * sizeof(double), &memory, queue->launch[number].where))
+        return;
+    numbers = 0;
     for (int n = 0; n < queue->sums; n++)
         if (queue->sum_launch[n] == number) {
             const struct sum_task *task = &queue->sum[n];
             batch.task[batch.count] = *task;
+            batch.task[batch.count].partial = (double *)memory + numbers;
             batch.task[batch.count++].first = first;
             first += sum_units(*task) * task->counters;
             batch.units += sum_units(*task);
+            numbers += partial_numbers(*task);
             parts = parts > task->parts ? parts : task->parts;
         }
     cuda_launch_sums(&batch, parts, queue->launch[number].where);
+    device_free(memory);
 }
 
 void device_flush(void) {
@@ -246,16 +262,11 @@ void device_queue_sum(const struct sum_task *what, const char *where) {
     struct touched touched = {};
     struct sum_task task = *what;
     size_t rows = task.pairs ? task.columns : task.rows, sites = task.sites;
-    size_t units = sum_units(task), width = task.rows < QUEUE_FEW ? task.rows : QUEUE_FEW;
-    void *memory;
+    size_t units = sum_units(task);
     if (!units || !sites || !device_ready())
         return;
     task.parts = (unsigned)parts_of(sites, units);
     task.counters = sum_counters(task.parts);
-    if (!device_borrow(units * task.parts * (task.pairs ? 1 : width) * sizeof(double), &memory,
-                       where))
-        return;
-    task.partial = (double *)memory;
     if (queue->sites + queue->sums == TASKS)
         device_flush();
     touch(&touched, task.a, rows, sites, REACH_ALL, false);
@@ -267,5 +278,4 @@ void device_queue_sum(const struct sum_task *what, const char *where) {
     int at = place(queue, LAUNCH_SUMS, &touched, units * task.counters, where);
     queue->sum[queue->sums] = task;
     queue->sum_launch[queue->sums++] = at;
-    device_give_back(memory);
 }

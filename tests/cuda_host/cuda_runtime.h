@@ -50,9 +50,9 @@ struct cudaLaunchConfig_t {
 };
 
 /* What a run asks of the device, all threads together: operations, waits for it, bytes to and from
- * it. tests/test_counts.c reads it. */
+ * it, allocations in a stream. tests/test_counts.c reads it. */
 struct emulated_counts {
-    long launches, waits, sent, fetched;
+    long launches, waits, sent, fetched, allocations;
 };
 extern "C" __attribute__((used)) inline emulated_counts *emulated_counted(void) {
     static emulated_counts counts;
@@ -202,6 +202,7 @@ inline cudaError_t cudaMalloc(void **memory, size_t bytes) {
 }
 
 inline cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t) {
+    emulated_count(&emulated_counts::allocations, 1);
     return cudaMalloc(memory, bytes);
 }
 
