@@ -115,7 +115,8 @@ TARGET static void NAME(combine)(real *y, int ny, real beta, struct few_rows_mat
         for (int r = 0; r < na; r += rows) {
             int part = na - r < rows ? na - r : rows, left = na - r - part;
             const real *from = a + (size_t)r * width + i;
-            bool last = !left && ny > na; /* and more of y than of a is to come */
+            /* What is to come is y, where it is large and each tile has time for it. */
+            bool last = !left && na > 2 * HIGH && (size_t)ny * (size_t)n > CACHED;
             NAME(combine_part)
             (y + i, ny, beta != 0 || r,
              (struct few_rows_matrix){C.at + (size_t)r * C.column, C.row, C.column}, from, part,
