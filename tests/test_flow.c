@@ -44,25 +44,20 @@ static double distance(const struct flow *a, const struct flow *b, const char *n
     return most;
 }
 
-/* The same for the limit and for networks; `own` of the one run, `other` of the other. */
-static void compare_bits(const char *file, const char *const *own, const char *const *other) {
+/* Of limits and of networks; regime1 has parameters on the host. */
+TEST(euler_is_gradient_descent) {
+    static const char *const files[] = {"data/dense.ini", "data/regime1.ini", "data/regime2.ini"};
     static const char *const shared[] = {"solver.sites=300",  "solver.replicates=2",
                                          "training.steps=6",  "reference.widths=16",
                                          "reference.seeds=2", NULL};
-    for (int N = 0; N <= 16; N += 16) {
-        FREED(flow_free) struct flow a, b;
-        solve(&a, file, shared, N, own);
-        solve(&b, file, shared, N, other);
-        assert_int_equal(a.record.count, b.record.count);
-        support_same(&a.record, &b.record);
-    }
-}
-
-TEST(euler_is_gradient_descent) {
-    const char *const euler[] = {"training.integrator=euler", NULL};
-    compare_bits("data/dense.ini", NULL, euler);
-    compare_bits("data/regime1.ini", NULL, euler); /* host parameters */
-    compare_bits("data/regime2.ini", NULL, euler);
+    for (size_t i = 0; i < COUNT(files); i++)
+        for (int N = 0; N <= 16; N += 16) {
+            FREED(flow_free) struct flow a, b;
+            solve(&a, files[i], shared, N, NULL);
+            solve(&b, files[i], shared, N, ARGS("training.integrator=euler"));
+            assert_int_equal(a.record.count, b.record.count);
+            support_same(&a.record, &b.record);
+        }
 }
 
 /* A scheme with n steps a unit of time, up to TIMES. With errors that are never refused bs32 takes
