@@ -277,7 +277,7 @@ TEST(bits_of_plain_code_on_threads) {
     static const int shapes[][3] = {
         {700, 17, 300}, {1029, 40, 129}, {301, 150, 700}, {1500, 30, 257}, {277, 277, 515}};
     assert_true(few_rows_use("plain"));
-    for (int k = 0; k < (int)(sizeof shapes / sizeof *shapes); k++) {
+    for (int k = 0; k < (int)(COUNT(shapes)); k++) {
         const int *shape = shapes[k], rows[2] = {shape[0], shape[1]};
         size_t sites = (size_t)shape[2], count = (size_t)rows[0] * (size_t)rows[1];
         double *one = calloc(2 * count, sizeof *one), *many = one + count;

@@ -117,9 +117,8 @@ TEST(one_expert_has_no_pairs) {
     FREED(record_free) struct record none = {0};
     struct err err;
     assert_true(support_small(&run, support_model("residual"),
-                              (const char *const[]){"output.cross=psi_1", "network.rho=1",
-                                                    "network.bias_draws=normal",
-                                                    "network.bias_std=0", NULL}));
+                              ARGS("output.cross=psi_1", "network.rho=1",
+                                   "network.bias_draws=normal", "network.bias_std=0")));
     for (int N = 0; N <= 16; N += 16) {
         FREED(record_free) struct record record;
         support_ensemble(&run, N, &record);
@@ -127,9 +126,8 @@ TEST(one_expert_has_no_pairs) {
         assert_int_equal(record_find(&record, "cross_psi_1") != NULL, N > 0);
     }
     run_free(&run);
-    assert_true(
-        support_small(&run, support_model("regime2"),
-                      (const char *const[]){"output.cross=h_in", "network.kappa=0.0625", NULL}));
+    assert_true(support_small(&run, support_model("regime2"),
+                              ARGS("output.cross=h_in", "network.kappa=0.0625")));
     assert_int_equal(run_ensemble(&run, 16, 1, &none, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "h_in of width N = 16 are those of one expert"));
 }

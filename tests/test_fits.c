@@ -147,9 +147,9 @@ TEST(test_lines_without_residuals) {
               "error of two");
     assert_true(isnan(line.chi2));
     for (int i = 0; i < WIDTHS; i++)
-        for (size_t k = 0; k <= sizeof no_error / sizeof *no_error; k++) {
+        for (size_t k = 0; k <= COUNT(no_error); k++) {
             struct stats_mean kept = of[i];
-            if (k < sizeof no_error / sizeof *no_error)
+            if (k < COUNT(no_error))
                 of[i].se = no_error[k];
             else
                 of[i].runs = 1;

@@ -92,7 +92,7 @@ TEST(linear_networks_agree) {
          {"network.experts=0", "data.inputs=3", "data.tokens=4", "data.test_inputs=1",
           "solver.halves=no", "training.batch=1"}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         FREED(both_free) struct both both = {0};
         both_init(&both, cases[i].file,
                   ARGS("network.activation=linear", "solver.sites=512", "solver.tolerance=1e-8",

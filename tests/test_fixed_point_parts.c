@@ -149,9 +149,9 @@ TEST(probes) {
         {"data/regime2.ini", "network.rho=0.5", 0, 0.2},
         {"data/regime2.ini", "network.rho=0.5", 0.03, 0.03},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         FREED(run_free) struct run run;
-        support_run(&run, cases[i].ini, (const char *const[]){cases[i].key, NULL});
+        support_run(&run, cases[i].ini, ARGS(cases[i].key));
         assert_true(fixed_point_probe(&run.config.network, cases[i].given) == cases[i].used);
     }
 }

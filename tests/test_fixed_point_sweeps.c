@@ -42,7 +42,7 @@ TEST(sweeps_end_exactly) {
                  {"data/resnet.ini", "network.depth=2", 2},
                  {"data/regime2.ini", "solver.expert_sites=256", 2},
                  {"data/regime3.ini", "solver.expert_sites=16", 2}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < COUNT(cases); i++)
         for (int damped = 0; damped < 2; damped++) {
             const char *overrides[] = {"solver.method=fixed_point",
                                        cases[i].more,

@@ -274,7 +274,7 @@ TEST(heun_estimates_its_error) {
     for (size_t i = 0; i < 3; i++) {
         FREED(flow_free) struct flow coarse, fine;
         solve(&coarse, files[i], shared, 24, NULL);
-        solve(&fine, files[i], shared, 24, (const char *const[]){"training.substeps=64", NULL});
+        solve(&fine, files[i], shared, 24, ARGS("training.substeps=64"));
         const struct series *f = record_find(&coarse.record, "f"),
                             *exact = record_find(&fine.record, "f"),
                             *error = record_find(&coarse.record, "step_error");

@@ -12,7 +12,7 @@ TEST(places_are_left_without_a_trace) {
                  {"data/regime1.ini", 24, 1e-13},
                  {"data/regime3.ini", 24, 1e-13}, /* histories, which become matrices */
                  {"data/dense.ini", 0, 1e-4}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         RUN_AND_NET;
         start(&net, &run, cases[i].file, NULL, cases[i].N);
         advance(&net, &run);

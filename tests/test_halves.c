@@ -20,12 +20,11 @@ TEST(halves_have_the_draws_of_the_whole) {
 
     FREED(run_free) struct run run, small;
     march(&run, "data/regime2.ini",
-          (const char *const[]){"reference.widths=", "training.steps=4", "solver.sites=64",
-                                "solver.expert_sites=64", "solver.replicates=3",
-                                "solver.halves=yes", NULL});
+          ARGS("reference.widths=", "training.steps=4", "solver.sites=64", "solver.expert_sites=64",
+               "solver.replicates=3", "solver.halves=yes"));
     march(&small, "data/regime2.ini",
-          (const char *const[]){"reference.widths=", "training.steps=4", "solver.sites=32",
-                                "solver.expert_sites=32", "solver.replicates=3", NULL});
+          ARGS("reference.widths=", "training.steps=4", "solver.sites=32", "solver.expert_sites=32",
+               "solver.replicates=3"));
     const struct series *f = record_find(&run.results.half[0], "f");
     size_t bytes = 3 * f->size * sizeof *f->values;
     assert_memory_equal(f->values, record_find(&small.results.limit, "f")->values, bytes);
@@ -37,10 +36,9 @@ TEST(halves_have_the_draws_of_the_whole) {
 TEST(participation_stays_positive) {
     FREED(run_free) struct run run;
     march(&run, "data/regime2_softmax.ini",
-          (const char *const[]){"training.eta0=0.02", "training.gamma0=2", "network.beta=4",
-                                "solver.halves=yes", "solver.sites=128", "solver.expert_sites=128",
-                                "solver.replicates=3", "reference.widths=", "training.steps=40",
-                                NULL});
+          ARGS("training.eta0=0.02", "training.gamma0=2", "network.beta=4", "solver.halves=yes",
+               "solver.sites=128", "solver.expert_sites=128", "solver.replicates=3",
+               "reference.widths=", "training.steps=40"));
     const struct series *gates = record_find(&run.results.limit, "gate_participation");
     const double *values = record_values(&run.results.limit, gates),
                  *half = record_find(&run.results.half[0], "gate_participation")->values;
@@ -69,9 +67,9 @@ TEST(numbers_of_a_program_are_halved) {
             "read_out(tanh(h), 'w')",
             sites[k][0], sites[k][1], sites[k][1]);
         march(&run[k], "examples/dense.ini",
-              (const char *const[]){"network.program=t.lua", text, "reference.widths=",
-                                    "training.steps=4", "solver.sites=64", "solver.unit_sites=32",
-                                    "solver.replicates=2", "solver.halves=yes", NULL});
+              ARGS("network.program=t.lua", text, "reference.widths=", "training.steps=4",
+                   "solver.sites=64", "solver.unit_sites=32", "solver.replicates=2",
+                   "solver.halves=yes"));
     }
     for (int half = 0; half < 3; half++) {
         const struct record *number = half < 2 ? &run[0].results.half[half] : &run[0].results.limit;
@@ -106,8 +104,8 @@ TEST(values_are_those_without_the_bias) {
     FREED(run_free) struct run run;
     double mean[64], se[64], f[64];
     march(&run, "data/dense.ini",
-          (const char *const[]){"reference.widths=", "training.steps=6", "solver.sites=64",
-                                "solver.replicates=3", "solver.halves=yes", NULL});
+          ARGS("reference.widths=", "training.steps=6", "solver.sites=64", "solver.replicates=3",
+               "solver.halves=yes"));
     const struct record *all = &run.results.limit, *half = run.results.half;
     for (int k = 0; k < all->count; k++) {
         const struct series *series = &all->series[k];
@@ -181,11 +179,11 @@ TEST(bias_is_removed) {
     FREED(run_free) struct run small, large;
     double se[3];
     march(&small, "data/dense.ini",
-          (const char *const[]){"reference.widths=", "training.steps=7", "solver.sites=64",
-                                "solver.replicates=720", "solver.halves=yes", NULL});
+          ARGS("reference.widths=", "training.steps=7", "solver.sites=64", "solver.replicates=720",
+               "solver.halves=yes"));
     march(&large, "data/dense.ini",
-          (const char *const[]){"reference.widths=", "training.steps=7", "solver.sites=2048",
-                                "solver.replicates=30", "solver.halves=yes", NULL});
+          ARGS("reference.widths=", "training.steps=7", "solver.sites=2048", "solver.replicates=30",
+               "solver.halves=yes"));
     double truth = at(&large, &se[2]), halves = at(&small, &se[1]) - truth;
     small.results.limit.half = NULL;
     double plain = at(&small, &se[0]) - truth;
@@ -211,9 +209,8 @@ TEST(halves_of_points_have_no_bias) {
     enum { RUNS = 800, D = 10 };
     FREED(run_free) struct run run;
     march(&run, "data/dense.ini",
-          (const char *const[]){"reference.widths=", "training.steps=1", "solver.sites=512",
-                                "solver.replicates=800", "solver.halves=yes", "solver.draws=sobol",
-                                NULL});
+          ARGS("reference.widths=", "training.steps=1", "solver.sites=512", "solver.replicates=800",
+               "solver.halves=yes", "solver.draws=sobol"));
     for (size_t mu = 0; mu < 4; mu++) {
         double mean, se, K = 0;
         for (size_t d = 0; d < D; d++)

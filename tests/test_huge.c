@@ -53,7 +53,7 @@ CLEAN_TEST(test_declared) {
     RUN_AND_NET;
     struct err told;
     double n = 5000, P = 6;
-    support_run_text(&run, (const char *const[]){"data.inputs=6", "data.tokens=5", NULL}, tokens);
+    support_run_text(&run, ARGS("data.inputs=6", "data.tokens=5"), tokens);
     struct net_setup setup = run_setup(&run, 0, 0);
     setup.data.n = 5000;
     setup.declare_only = true;

@@ -273,7 +273,7 @@ FOLDER_TEST(test_inputs_in_parts) {
     char path[PATH_MAX];
     in_folder(path, state, "out.h5");
     assert_true(hdf5_rows_of_chunk(TOKENS * LENGTH) < INPUTS);
-    for (size_t k = 0; k < sizeof X / sizeof *X; k++)
+    for (size_t k = 0; k < COUNT(X); k++)
         X[k] = number(0, 0, k);
     for (size_t k = 0; k < INPUTS + TESTS; k++)
         y[k] = number(1, 0, k);

@@ -77,7 +77,7 @@ FOLDER_TEST(test_bad_names) {
     struct io io;
     struct err err;
     assert_int_equal(mkdir(in_folder(path, state, "sub"), 0777), 0);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         in_folder(path, state, cases[k].name);
         assert_refused(io_create(&io, path, true, &err), CODE_INPUT, cases[k].part, &err);
         io_close(&io);

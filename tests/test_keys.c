@@ -157,7 +157,7 @@ static void default_decays(void **state) {
         char key[64];
         FREED(run_free) struct run run;
         snprintf(key, sizeof key, "training.optimizer=%s", optimizer_list[k]->name);
-        support_run(&run, "data/dense.ini", (const char *const[]){key, NULL});
+        support_run(&run, "data/dense.ini", ARGS(key));
         if (run.config.training.weight_decay != 0)
             fail_msg("%s: %g", optimizer_list[k]->name, run.config.training.weight_decay);
     }

@@ -41,7 +41,7 @@ TEST(value_of_log_sum_exp) {
                  {MIXTURE("-800, -800, -800, -800", SAFE), -798.6137056388801}, /* + ln 4 */
                  {MIXTURE("1e6, 1e6, -1e6, 0", SAFE), 1000000.6931471806},
                  {MIXTURE("0.4, 0.2, -0.3, 0", SAFE), 1.4938128239427084}};
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+    for (size_t k = 0; k < COUNT(table); k++)
         for (int N = 0; N <= 16; N += 16) {
             RUN_AND_NET;
             script_run(&run, table[k].script, none);
@@ -81,7 +81,7 @@ TEST(shares_of_sigmoids) {
                                          "-800 -801 -802 -803", "-900 -901 -902 -903"};
     const double e = exp(-1), first = 2 * (1 + e) / (1 + e + e * e + e * e * e);
     double before[5];
-    for (size_t k = 0; k < sizeof biases / sizeof *biases; k++) {
+    for (size_t k = 0; k < COUNT(biases); k++) {
         FREED(run_free) struct run run;
         FREED(record_free) struct record record;
         support_run_text(&run, none,
@@ -148,7 +148,7 @@ TEST(what_overflows_is_named) {
                  {MIXTURE("-800, -800, -800, -800", "(1 / sum(sigmoid(psi)))"),
                   {"step 0: z_loss exceeds 1e+150 before any step, so that no rate is to blame",
                    "it begins in `1/x` of numbers up to 0", NULL}}};
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+    for (size_t k = 0; k < COUNT(table); k++) {
         FREED(run_free) struct run run;
         struct err err;
         script_run(&run, table[k].script, none);

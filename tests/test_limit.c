@@ -154,7 +154,7 @@ TEST(too_few_sites_do_no_harm) {
     double fallback, unused;
     support_entry(&record[0], "fallback", 19, &fallback, &unused);
     assert_true(fallback >= 10);
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+    for (size_t k = 0; k < COUNT(rows); k++)
         for (int t = 1; t < 20; t += 3) {
             double got, got_se, want, want_se;
             size_t per = record_find(&record[0], rows[k].name)->size / 20, entry = (size_t)t * per;

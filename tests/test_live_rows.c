@@ -283,9 +283,8 @@ TEST(means_that_nobody_reads) {
     for (int none = 0; none < 2; none++) {
         RUN_AND_NET;
         int idle = 0;
-        support_run(
-            &run, "data/transformer.ini",
-            (const char *const[]){"network.heads=2", "output.kernels=none", of_inputs[none], NULL});
+        support_run(&run, "data/transformer.ini",
+                    ARGS("network.heads=2", "output.kernels=none", of_inputs[none]));
         support_net(&net, &run, 16, 0);
         for (int i = 0; i < net.program->nodes; i++)
             idle += net.program->node[i].plan.idle;

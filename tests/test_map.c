@@ -224,7 +224,7 @@ TEST(numbers_of_declarations) {
         {"residual W1", N, N / alpha, 1, 1, 1, sqrt(alpha)},
         {"residual W2", N / alpha, N, 1, sqrt(alpha), sqrt(alpha), 1},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         FREED(population_free) struct population source, target;
         FREED(map_free) struct map map;
         make_population(&source, "source", rows[i].source, 8, 0);

@@ -65,7 +65,7 @@ static const char *name_of(int way) {
  * read-out. */
 static const struct model programs[] = {
     {.name = "../examples/tied"}, {.name = "../examples/gains"}, {.name = "../examples/capped"}};
-enum { PROGRAMS = sizeof programs / sizeof *programs };
+enum { PROGRAMS = COUNT(programs) };
 
 /* Network number i: those that are built in, and these; NULL after the last. */
 static const struct model *nth(int i) {

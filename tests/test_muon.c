@@ -62,7 +62,7 @@ TEST(one_input) {
         {"model = regime3\nparameterization = mssp\nread_out = normal", NO_ROUTER},
         {"model = regime3\nparameterization = mup\nread_out = normal", NO_ROUTER},
     };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+    for (size_t k = 0; k < COUNT(cases); k++)
         for (int N = 0; N <= 16; N += 16) {
             double five[STEPS][MOST], exact[STEPS][MOST];
             char more[512];

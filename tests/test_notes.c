@@ -23,7 +23,7 @@ TEST(gates_that_condense) {
         {"examples/regime2.ini", "program.gate=softmax", true},
         {"examples/regime2.ini", "program.gate=sigmoid", false},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < COUNT(table); i++) {
         FREED(run_free) struct run run;
         struct err err;
         support_run(&run, table[i].ini,
@@ -97,10 +97,10 @@ TEST(what_never_moves) {
         {REUSED SHORT, "training.optimizer=gd", "A2", NULL},
         {REUSED SHORT, "training.optimizer=gd", "A3, D3 never move:", "no input selects"},
     };
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+    for (size_t k = 0; k < COUNT(table); k++) {
         FREED(run_free) struct run run;
         struct err err;
-        support_run_text(&run, (const char *const[]){table[k].change, NULL}, "%s", table[k].ini);
+        support_run_text(&run, ARGS(table[k].change), "%s", table[k].ini);
         assert_int_equal(run_march(&run, &err), CODE_OK);
         const char *text = never_moves(&run, table[k].names);
         if (!text != !table[k].why || (text && !strstr(text, table[k].why)))
@@ -117,7 +117,7 @@ TEST(causes_of_failures) {
                  /* more rows than there is room for, at once */
                  {{"solver.sites=300", "data.inputs=290", "data.dimension=290"}, CAUSE_SITES},
                  {{"training.eta0=1e6"}, CAUSE_DIVERGED}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < COUNT(table); i++) {
         FREED(run_free) struct run run;
         struct err err;
         support_run_text(&run, table[i].overrides,
@@ -178,7 +178,7 @@ TEST(biases_of_few_sites) {
          false},
         {"data/dense.ini", "solver.sites=2048", "solver.draws=sobol", "solver.halves=yes", false},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < COUNT(table); i++) {
         FREED(run_free) struct run run;
         struct correction taken;
         support_run(&run, table[i].ini,
@@ -221,7 +221,7 @@ TEST(gates_that_amplify) {
         {"data/regime2.ini", {"network.beta=1e6", "solver.expert_sites=64"}, false},
         {"examples/regime1.ini", {"program.beta=1e6", "program.bias=none", "program.rho=1"}, true},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < COUNT(table); i++) {
         const char *overrides[12] = {"training.steps=1", "solver.sites=64", "solver.replicates=1",
                                      "reference.widths="};
         int count = 4;
@@ -271,7 +271,7 @@ TEST(responses_that_are_not_measured) {
                  {"data/dense.ini", "training.optimizer=muon", NULL, true},
                  {"data/dense.ini", "training.muon=exact", "muon = exact", false},
                  {"examples/convolution.ini", "data.inputs=2", "W2_1, W2_2", false}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         bool exact = strstr(cases[i].more, "exact") != NULL;
         const char *const overrides[] = {"output.responses=yes",
                                          "training.steps=2",
@@ -310,7 +310,7 @@ TEST(bounds_of_gates) {
     strcpy(series.name, "gate_largest");
     ASK(record_add(&record, series, err));
     record.steps[0] = 2;
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+    for (size_t k = 0; k < COUNT(table); k++) {
         double *ratio = record_at(&record, &record.series[0], 0, 0),
                *largest = record_at(&record, &record.series[1], 0, 0);
         ratio[0] = 0.5;

@@ -8,7 +8,7 @@
 
 static void script(struct run *run, const char *text) {
     struct err why;
-    if (support_script(run, text, (const char *const[]){"data.inputs=3", NULL}, &why))
+    if (support_script(run, text, ARGS("data.inputs=3"), &why))
         fail_msg("%s", why.text);
 }
 

@@ -171,7 +171,7 @@ TEST(equals_oracle) {
         "optimizer = lion\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.9\neps = 0.1\nweight_decay = 0.02",
     };
     int runs = 0;
-    for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)
+    for (size_t k = 0; k < COUNT(optimizers); k++)
         equal_oracles(optimizers[k], PLAIN, &runs);
 }
 
@@ -187,7 +187,7 @@ TEST(muon_equals_oracle) {
         "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nmuon_heads = together",
     };
     int runs = 0;
-    for (size_t k = 0; k < sizeof muon / sizeof *muon; k++)
+    for (size_t k = 0; k < COUNT(muon); k++)
         equal_oracles(muon[k], PLAIN, &runs);
 }
 

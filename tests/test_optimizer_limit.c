@@ -34,7 +34,7 @@ TEST(large_eps_is_gradient_descent) {
         "model = residual\ndepth = 2\nexpert_width = 0\nalpha = 0\nrho = 0.5\nexperts = 4",
     };
     double worst = 0;
-    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+    for (size_t i = 0; i < COUNT(networks); i++) {
         FREED(run_free) struct run plain, adam;
         FREED(net_free) struct net a, b;
         open_run(&plain, networks[i], "eta0 = 0.2");

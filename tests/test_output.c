@@ -25,8 +25,7 @@ TEST(closed_form) {
     script(&run,
            READ "local f = bias(read_out(vector(a, 'b'), 'w'), {0.5}, {name = 'c', rate = 1.5})\n"
                 "output(2 * tanh(0.5 * f))\n",
-           (const char *const[]){"training.eta0=0.5", "training.gamma0=1.25", "data.inputs=3",
-                                 "solver.sites=64", NULL});
+           ARGS("training.eta0=0.5", "training.gamma0=1.25", "data.inputs=3", "solver.sites=64"));
     support_net(&net, &run, 0, 0);
     for (int t = 0; t < STEPS; t++) {
         double f = 2 * tanh(0.5 * (wb / gamma0 + c)), S = 0;
@@ -72,7 +71,7 @@ TEST(nothing_behind) {
             script(&run, whole, more);
             ASK(run_ensemble(&run, way ? 16 : 0, 1, &record[k], err));
         }
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        for (size_t i = 0; i < COUNT(names); i++) {
             const struct series *series = record_find(&record[0], names[i]);
             if (!series)
                 fail_msg("no %s", names[i]);

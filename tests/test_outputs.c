@@ -159,7 +159,7 @@ TEST(terms_that_are_measured_twice) {
                       "steps = 3\neta0 = 0.5\n[reference]\nwidths = 16\n"
                       "coordinate_check = yes");
         ASK(run_ensemble(&run, 16, 1, &record, err));
-        for (size_t k = 0; k < sizeof none / sizeof *none; k++)
+        for (size_t k = 0; k < COUNT(none); k++)
             assert_null(record_find(&record, none[k]));
         for (int k = 0; k < 8; k++) {
             int t = 1 + k / 4;
@@ -292,7 +292,7 @@ TEST(gradients_leave_no_trace) {
                  {"stack",
                   {"network.mixture=regime2", "network.expert_width=4", "network.rho=0.5",
                    "network.z_loss=0.1", "training.optimizer=muon", "training.weight_decay=0.01"}}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < COUNT(cases); i++)
         for (int N = 0; N <= 16; N += 16) {
             FREED(two_runs_free) struct run run[2];
             FREED(two_records_free) struct record record[2];

@@ -87,7 +87,7 @@ TEST(test_whole_numbers) {
                  {"0.00e-5", 0},
                  {"2.147483647e9", INT32_MAX},
                  {"-2147483648", INT32_MIN}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < COUNT(table); i++) {
         FREED(fixture_free) struct fixture f;
         char text[64];
         snprintf(text, sizeof text, "threads = %s\n", table[i].text);
@@ -129,7 +129,7 @@ TEST(test_shapes_of_a_file) {
         "[run]\nsteps = 7\n[network]\n[run]\ntitle = \"t ; u # v\"\n[network]\n[network]",
         "#\n;\n\n \n[run]\nsteps=7\n# title = x\ntitle=\"t ; u # v\"\n",
     };
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    for (size_t i = 0; i < COUNT(good); i++) {
         accept_bytes(&f, good[i], strlen(good[i]));
         assert_int_equal(f.config.run.steps, 7);
         assert_string_equal(f.config.run.title, "t ; u # v");
@@ -141,7 +141,7 @@ TEST(test_values_belong_to_their_line) {
     struct fixture f;
     static const char *const values[] = {
         "a;b", "a#", "[a]", "k = v", "k: v", "a\tb \"c\"", "\xf0\x9f\x8c\x8d\xf4\x8f\xbf\xbf"};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (size_t i = 0; i < COUNT(values); i++) {
         char text[64];
         snprintf(text, sizeof text, "title = %s\n", values[i]);
         accept(&f, text, NULL);
@@ -222,7 +222,7 @@ TEST(test_written_values_read_back) {
         "out =\n[network]\ngate = softmax\nshape = smooth\nslope = 0.1\nweights = =w\nkappa=1e-3",
         "[network]\ngate = sigmoid\neta0 = 0.30000000000000004\nfloor = -0x1.8p-3\nwidths = none",
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < COUNT(texts); i++) {
         FREED(fixture_free) struct fixture f, g;
         accept(&f, texts[i], i ? "--network.kappa=0.125" : NULL);
         FREED(base_free) char *text = written(&f.params);

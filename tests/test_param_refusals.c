@@ -56,7 +56,7 @@ TEST(test_not_a_file) {
         {"/dev/zero", "/dev/zero: is not a regular file"},
     };
     struct fixture f;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         int code = params_read(&f.params, table_sections, TABLE_COUNT, cases[i][0], 0, NULL,
                                &f.config, &f.err);
         assert_true(code == CODE_INPUT && strstr(f.err.text, cases[i][1]));
@@ -88,7 +88,7 @@ TEST(test_long_names_in_messages) {
     params_free(&f.params);
     memset(text, 'k', 9000);
     text[9000] = '\0';
-    assert_int_equal(read_text(&f, text, (const char *const[]){"--a.b=c", NULL}), CODE_INPUT);
+    assert_int_equal(read_text(&f, text, ARGS("--a.b=c")), CODE_INPUT);
     assert_non_null(strstr(f.err.text, ":3:"));
     params_free(&f.params);
     FREED(base_close) FILE *stream = fmemopen(text, 1, "r");

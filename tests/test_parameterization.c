@@ -236,7 +236,7 @@ TEST(whole_numbers) {
                  {0, false},          {-1, false},          {0.5, false},       {2.5, false},
                  {1000 + 5e-7, true}, {1000 + 2e-6, false}, {1e6 - 5e-4, true}, {1e6 - 2e-3, false},
                  {1e9 - 1, true},     {1e9, false},         {NAN, false},       {INFINITY, false}};
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+    for (size_t k = 0; k < COUNT(cases); k++)
         if (network_whole(cases[k].count) != cases[k].whole)
             fail_msg("%.12g", cases[k].count);
 }

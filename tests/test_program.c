@@ -32,7 +32,7 @@ static const struct shape shapes[] = {
     {2, 3, 2, &loss_cross_entropy, false}, {2, 3, 3, &loss_cross_entropy, true},
     {3, 2, 1, &loss_logistic, true},
 };
-enum { INPUTS = 6, SHAPES = sizeof shapes / sizeof *shapes, VOCABULARY = 3 };
+enum { INPUTS = 6, SHAPES = COUNT(shapes), VOCABULARY = 3 };
 static const int tokens[INPUTS] = {0, 2, 1, 1, 2, 2};
 
 static int draw(int n) {

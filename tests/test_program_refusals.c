@@ -76,7 +76,7 @@ TEST(wrong_programs_are_told) {
     static const char *const none[] = {NULL};
     FREED(run_free) struct run run;
     start(&run, none);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < COUNT(cases); k++) {
         struct model model = {.name = "wrong", .write = cases[k].write};
         struct net_setup setup = run_setup(&run, 8, 0);
         FREED(net_free) struct net net;
