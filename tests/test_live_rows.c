@@ -276,8 +276,8 @@ TEST(experts_in_front_of_their_router) {
     same_outputs(f);
 }
 
-/* Means over heads of logits and of weights, a sum and a multiple of each, are not found where they
- * are no series. */
+/* Means over heads of logits and of weights, a sum and a multiple of each, and the entropy of gates
+ * are not found where they are no series. */
 TEST(means_that_nobody_reads) {
     static const char *const of_inputs[] = {"output.inputs=all", "output.inputs=none"};
     for (int none = 0; none < 2; none++) {
@@ -288,7 +288,7 @@ TEST(means_that_nobody_reads) {
         support_net(&net, &run, 16, 0);
         for (int i = 0; i < net.program->nodes; i++)
             idle += net.program->node[i].plan.idle;
-        assert_int_equal(idle,
-                         none ? 6 : 0); /* a sum, a factor and a stop, of logits and weights */
+        /* a sum, a factor and a stop, of logits and of weights; the entropy of gates */
+        assert_int_equal(idle, none ? 7 : 0);
     }
 }
