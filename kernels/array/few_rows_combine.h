@@ -117,14 +117,12 @@ TARGET static void NAME(combine)(real *y, int ny, real beta, struct few_rows_mat
             const real *from = a + (size_t)r * width + i;
             /* What is to come is y, where it is large and each tile has time for it. */
             bool last = !left && na > 2 * HIGH && (size_t)ny * (size_t)n > CACHED;
+            int coming = last ? ny : left < rows ? left : rows;
             NAME(combine_part)
             (y + i, ny, beta != 0 || r,
              (struct few_rows_matrix){C.at + (size_t)r * C.column, C.row, C.column}, from, part,
              n - i < strip ? n - i : strip, width, last ? y : from + (size_t)part * width,
-             strip < n     ? 0
-             : last        ? ny
-             : left < rows ? left
-                           : rows);
+             strip < n ? 0 : coming);
         }
 }
 
