@@ -373,9 +373,9 @@ static void test_products_in_parts(void **state UNUSED) {
     for (size_t n = 0; n < LENGTH(counts); n++) {
         int rows = counts[n][0], columns = counts[n][1];
         double *first = numbers((size_t)(rows * columns), 0), *other = numbers(140 * 70, 0);
-        for (int way = 0; way < 6; way++) {
-            backend = way % 2 ? &backend_shadow : &backend_cpu;
-            omp_set_num_threads(way / 2 + 1);
+        for (int way = 0; way < 4; way++) {
+            backend = way == 3 ? &backend_shadow : &backend_cpu;
+            omp_set_num_threads(1 + way % 3);
             random_state = 77;
             struct sample *a = sample(shape, rows), *b = sample(shape, columns);
             if (way == 0)
