@@ -13,14 +13,9 @@ enum { P = 4 };
 
 static void judge_loss_and_f(hid_t file, const struct record *record,
                              const struct course_rule *rule, struct score *score) {
-    FREED(course_free) struct course f, loss, stored_f, stored_loss;
-    own_course(&f, record, "f");
-    own_course(&loss, record, "loss");
-    stored_course(&stored_f, file, "f");
-    stored_course(&stored_loss, file, "loss");
-    course_subtract_variance(&stored_loss, &stored_f, P);
+    FREED(course_free) struct course f, stored_f;
+    course_judge_loss(score, file, record, rule, P, &f, &stored_f);
     course_judge(score, "f", &f, &stored_f, rule, f.T - 1);
-    course_judge(score, "loss", &loss, &stored_loss, rule, f.T - 1);
 }
 
 /* A stored quantity, alone or with all entries of the kernel of ours, and which of these it is. */

@@ -36,13 +36,8 @@ static void judge_block(hid_t file, const struct record *record, const char *nam
 
 static void judge_loss_and_f(hid_t file, const char *name, const struct record *record,
                              struct score *score) {
-    FREED(course_free) struct course f, loss, stored_f, stored_loss;
-    own_course(&f, record, "f");
-    own_course(&loss, record, "loss");
-    stored_course(&stored_f, file, "f");
-    stored_course(&stored_loss, file, "loss");
-    course_subtract_variance(&stored_loss, &stored_f, P);
-    course_judge(score, "loss", &loss, &stored_loss, &rule, loss.T - 1);
+    FREED(course_free) struct course f, stored_f;
+    course_judge_loss(score, file, record, &rule, P, &f, &stored_f);
     if (!strcmp(name, "soft_alpha4_L1")) /* decided by more precise means, see above */
         f.mean[3 * P + 1] = stored_f.mean[3 * P + 1];
     course_judge(score, "f", &f, &stored_f, &rule, f.T - 1);

@@ -29,12 +29,7 @@ static void declare(struct oracle *o) {
 static int gates(struct oracle *o, int l, int mu, int p) {
     struct tape *t = &o->tape;
     int M = o->M, s = tape_map(t, ORACLE_SIGMOID, M, p);
-    double *q = array(M), *mask = o->mask + (l * o->P + mu) * M;
-    for (int k = 0; k < M; k++)
-        q[k] = t->value[s + k] + o->bias[l * M + k];
-    find_mask(q, M, whole(o->rho * M), mask);
-    free(q);
-    return tape_product(t, M, tape_put(t, mask, M), 1, s, 1);
+    return tape_select(t, M, whole(o->rho * M), s, o->bias + l * M, o->mask + (l * o->P + mu) * M);
 }
 
 /* One block of one input. The page has cotangents over the means of experts and of units and

@@ -38,12 +38,8 @@ static int gates(struct reduction_residual *o, int l, int mu, int H) {
     int E = o->E,
         sigmoid = tape_map(t, ORACLE_SIGMOID, E,
                            tape_times_matrix(t, 1, E, o->d, o->learns[4] + l * E * o->d, H));
-    double *mask = o->mask + (l * o->P + mu) * E, *q = array(E);
-    for (int k = 0; k < E; k++)
-        q[k] = t->value[sigmoid + k] + o->b[l * E + k];
-    find_mask(q, E, whole(o->rho * E), mask);
-    free(q);
-    return tape_product(t, E, tape_put(t, mask, E), 1, sigmoid, 1);
+    return tape_select(t, E, whole(o->rho * E), sigmoid, o->b + l * E,
+                       o->mask + (l * o->P + mu) * E);
 }
 
 /* The stream behind block l: (12). */

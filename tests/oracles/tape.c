@@ -168,6 +168,15 @@ int tape_map(struct tape *t, enum oracle_activation function, int n, int a) {
                (struct tape_row){.kind = MAP, .function = function, .n = n, .a = a, .step_a = 1});
 }
 
+int tape_select(struct tape *t, int M, int K, int s, const double *b, double *mask) {
+    double *q = array(M);
+    for (int k = 0; k < M; k++)
+        q[k] = t->value[s + k] + b[k];
+    find_mask(q, M, K, mask);
+    free(q);
+    return tape_product(t, M, tape_put(t, mask, M), 1, s, 1);
+}
+
 void tape_clear(struct tape *t) {
     memset(t->gradient, 0, (size_t)t->numbers * sizeof *t->gradient);
 }

@@ -44,6 +44,8 @@ int tape_sum(struct tape *t, int n, double c, int a, double d, int b); /* c a[i]
 int tape_product(struct tape *t, int n, int a, int step_a, int b, int step_b);
 int tape_quotient(struct tape *t, int n, int a, int step_a, int b, int step_b);
 int tape_map(struct tape *t, enum oracle_activation function, int n, int a);
+/* M numbers s, 0 where s + b is not among the K largest, as mask [M] says then. */
+int tape_select(struct tape *t, int M, int K, int s, const double *b, double *mask);
 
 /* Sets all gradients to 0; the caller then writes those from which the sweep starts. */
 void tape_clear(struct tape *t);

@@ -114,6 +114,18 @@ void course_judge(struct score *score, const char *what, const struct course *ou
         }
 }
 
+void course_judge_loss(struct score *score, hid_t file, const struct record *record,
+                       const struct course_rule *rule, int P, struct course *f,
+                       struct course *stored_f) {
+    FREED(course_free) struct course loss, stored_loss;
+    own_course(f, record, "f");
+    own_course(&loss, record, "loss");
+    stored_course(stored_f, file, "f");
+    stored_course(&stored_loss, file, "loss");
+    course_subtract_variance(&stored_loss, stored_f, P);
+    course_judge(score, "loss", &loss, &stored_loss, rule, loss.T - 1);
+}
+
 void score_end(const struct score *score, const char *name, double most) {
     double rms = sqrt(score->squares / score->count);
     print_message("%s: largest |z| %.2f, rms %.2f of %d\n", name, score->largest, rms,

@@ -53,6 +53,10 @@ void score_add(struct score *score, const char *what, int k, int t, double got, 
 /* All columns of the two at times 1 to `last`. */
 void course_judge(struct score *score, const char *what, const struct course *ours,
                   const struct course *stored, const struct course_rule *rule, int last);
+/* Judges the loss, and hands out f of both sides to whoever judges it. */
+void course_judge_loss(struct score *score, hid_t file, const struct record *record,
+                       const struct course_rule *rule, int P, struct course *f,
+                       struct course *stored_f);
 /* Fails beyond 4, and where the rms is larger than this one: entries share runs, so that their z
  * move together. */
 void score_end(const struct score *score, const char *name, double rms);
