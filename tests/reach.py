@@ -91,7 +91,7 @@ def reached(paths):
     for path in paths:
         if path.startswith('tests/test_') and path.endswith('.c'):
             tests.add(path[11:-2])
-        elif path == 'tests/refusals.txt':
+        elif path.startswith('tests/refusals'):
             tests.add('refusals')
         elif path.startswith(('kernels/base', 'tests/support')):
             tests |= GENERAL

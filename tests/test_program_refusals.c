@@ -1,4 +1,4 @@
-/* Programs that are wrong, besides those in Lua of tests/refusals.txt: what is told first, and that
+/* Programs that are wrong, besides those of tests/refusals_lua.txt: what is told first, and that
  * nothing crashes or leaks. */
 #include "tests/support/places.h"
 #include "models/engine/node.h"

@@ -1,6 +1,6 @@
 /* What is refused, and with which sentence: all of tests/refusals.txt, which says how it is read,
- * but for sweeps (test_sweep_grid.py). A run of the program that is refused ends with code 2, says
- * one line and leaves no file. */
+ * but for sweeps (test_sweep_grid.py), and of tests/refusals_lua.txt. A run of the program that is
+ * refused ends with code 2, says one line and leaves no file. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/cli.h"
 #include "tests/support/param_read.h"
@@ -65,9 +65,12 @@ static void read_line(const char *text) {
     line->field[0] += *line->field[0] == ' ';
 }
 
-/* Lines that begin with two blanks go on with the one before. */
+/* Lines that begin with two blanks go on with the one before; those before the first section, with
+ * a #, are no cases. */
 static void read_table(const char *name) {
     static char whole[8192];
+    bool begun = false;
+    *whole = '\0';
     FREED(base_free) char *next = NULL;
     FREED(base_close) FILE *file = fopen(name, "r");
     assert_non_null(file);
@@ -79,9 +82,10 @@ static void read_table(const char *name) {
         }
         if (!strncmp(next, "== ", 3)) {
             assert_true(count < SECTIONS);
+            begun = true;
             struct section *section = &sections[count++];
             assert_int_equal(sscanf(next, "== %15[a-z]: %63s", section->mode, section->name), 2);
-        } else if (*next && (count || *next != '#')) {
+        } else if (*next && (begun || *next != '#')) {
             snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "%s%s", *whole ? "" : " ",
                      next + (*whole ? 1 : 0));
         }
@@ -257,6 +261,7 @@ int main(void) {
     struct CMUnitTest tests[2][SECTIONS + 1];
     size_t counts[2] = {0};
     read_table("tests/refusals.txt");
+    read_table("tests/refusals_lua.txt");
     for (int i = 0; i < count; i++) {
         if (!strcmp(sections[i].mode, "sweep"))
             continue;
