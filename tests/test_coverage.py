@@ -283,6 +283,7 @@ def test_exponents_are_of_three_widths(rows):
 APART = {30: "Adam with a small eps in muP, whose first gradients vanish with the width",
          32: "the same in Regime III",
          62: "the same of a softmax router, in one of its settings",
+         196: "its selection follows fluctuations, of sites in the limit, and the row says so",
          232: "initial logits of these networks are as large as the biases"}
 
 
