@@ -5,6 +5,7 @@ import gc
 import importlib.util
 import os
 import re
+import signal
 import sys
 
 import dmft.diff
@@ -15,6 +16,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from dmft.plot import STYLE, command, select, sweeps
 
+# Tests that nohup has started ignore it, and so would the programs that they start.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # What is imported stays, and hundreds of thousands of objects come and go before garbage is
 # looked for: that took a tenth of the time of pictures.
 gc.freeze()

@@ -170,6 +170,7 @@ pid_t cli_start(const char *const *arg, int flags) {
     if (pid)
         return pid;
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGHUP, SIG_DFL); /* tests that nohup has started ignore it */
     redirect(STDOUT_FILENO, "stdout.txt", (flags & CLI_NO_READER) != 0);
     redirect(STDERR_FILENO, "stderr.txt", false);
     if ((flags & CLI_NO_RIGHTS) && !give_up_rights())
