@@ -54,7 +54,7 @@ def both(monkeypatch, config, **more):
     ids="choice blocks rate stack residual".split())
 def test_equations_of_many_are_those_of_few(monkeypatch, config, more):
     """Every letter of all three texts, from networks of at most nine experts in four times seven
-    blocks (scales take a key four times)."""
+    blocks (scales take a key up to four times)."""
     short, full, asked = both(monkeypatch, config, **more)
     assert isinstance(short._page, many.Page) and not isinstance(full._page, many.Page)
     assert short.markdown() == full.markdown() and short.latex() == full.latex()

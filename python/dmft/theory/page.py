@@ -391,10 +391,9 @@ def constants(what) -> set[str]:
             left.extend(one.values())
         elif isinstance(one, (list, tuple)):
             left.extend(one)
-        elif id(one) not in seen:
+        elif hasattr(one, "__dataclass_fields__") and id(one) not in seen:
             seen.add(id(one))
-            left.extend(getattr(one, name) for name in
-                        getattr(type(one), "__dataclass_fields__", ()))
+            left.extend(vars(one).values())
     return found
 
 

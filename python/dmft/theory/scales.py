@@ -5,8 +5,10 @@ twice and four times the key. Where the dimension of an input is no key it goes 
 """
 from __future__ import annotations
 
+import functools
 import math
 import re
+from collections.abc import Callable
 
 from dmft.description import Description, Program
 from dmft.errors import DmftError
@@ -40,25 +42,28 @@ class Scales:
     def __init__(self, limit: Program, described: Description, again):
         """again(key, value): the description with this key."""
         self.limit, self.values = limit, {}
-        self.changed: dict[str, list[tuple[float, Program]]] = {}
+        self.changed: dict[str, list[Callable]] = {}
         for key, value in _numbers(described.settings).items():
-            made = []
-            for factor in (2, 3) if key == "data.dimension" else (2, 4):
+            def at(factor, key=key, value=value):
+                """(log2 of the factor, limit) at a changed key, or None without a limit."""
                 try:
                     one = again(key, value * factor)
                 except DmftError:
-                    break
-                if one.limit is None or one.limit == limit:     # nothing depends on the key
-                    break
-                made.append((factor, one))
-            if len(made) < 2:
+                    return None
+                if one.limit is None or described.same_limit(one):  # nothing depends on the key
+                    return None
+                if key.startswith("data."):
+                    factor = one.dimension / described.dimension
+                return math.log2(factor), one.limit
+            at = functools.cache(at)
+            if not at(2):
                 continue
             tex = names.key(key.split(".")[1])
             if key.startswith("data."):
                 tex, value = "D", described.dimension
-                made = [(one.dimension / value, one) for _, one in made]
             self.values[tex] = float(value)
-            self.changed[tex] = [(math.log2(ratio), one.limit) for ratio, one in made]
+            self.changed[tex] = [functools.partial(at, factor) for factor in
+                                 ((2, 3) if key == "data.dimension" else (2, 4))]
 
     def __call__(self, read) -> Scale:
         """The constant that read(program) gives; 0 where it vanishes with the width."""
@@ -74,15 +79,20 @@ class Scales:
         return Scale(value, float(f"{left:.12g}"), tuple(powers))
 
     @staticmethod
-    def _power(read, value: float, changed: list) -> float:
-        steps = []
-        try:
-            for ratio, program in changed:
+    def _power(read, value: float, changed: list[Callable]) -> float:
+        """Most keys change nothing, or nothing by a power, and their second limit is not asked
+        for."""
+        power = None
+        for at in changed:
+            if not at():
+                return 0.0
+            ratio, program = at()
+            try:
                 found = read(program)
-                if found == value:      # most keys change nothing
-                    return 0.0
-                steps.append(math.log2(found / value) / ratio)
-        except (LookupError, ArithmeticError, ValueError, TypeError, DmftError):
-            return 0.0
-        power = round(steps[0] * 12) / 12
-        return power if all(abs(step - power) < 1e-9 for step in steps) else 0.0
+                step = 0.0 if found == value else math.log2(found / value) / ratio
+                power = round(step * 12) / 12 if power is None else power
+            except (LookupError, ArithmeticError, ValueError, TypeError, DmftError):
+                return 0.0
+            if not step or not abs(step - power) < 1e-9:
+                return 0.0
+        return power
