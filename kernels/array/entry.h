@@ -11,9 +11,9 @@ ON_DEVICE static inline ENTRY_REAL ENTRY(adam)(const struct entry_rule *rule, EN
                      rate = (ENTRY_REAL)(rule->rate * rule->unbias1);
     *m = beta1 * *m + rest1 * g;
     *v = beta2 * *v + rest2 * g * g;
-    ENTRY_REAL square = unbias2 * *v;
-    return rate * *m /
-           (rule->form == ENTRY_ADAM_INSIDE ? sqrt(square + eps * eps) : sqrt(square) + eps);
+    /* A factor, 0 or 1: of two cases a loop over vectors would take both roots. */
+    const ENTRY_REAL inside = rule->form == ENTRY_ADAM_INSIDE;
+    return rate * *m / (sqrt(unbias2 * *v + inside * eps * eps) + (1 - inside) * eps);
 }
 
 ON_DEVICE static inline ENTRY_REAL ENTRY(lion)(const struct entry_rule *rule, ENTRY_REAL g,

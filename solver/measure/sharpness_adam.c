@@ -80,13 +80,15 @@ static void weigh_entries(const struct sharpness_source *source, const struct pa
         e->square->backend->get(array_rows(e->square, (int)i, 1), v);
     if (e->host)
         v[0] = e->host[i];
+    memset(weight, 0, e->columns * sizeof *weight); /* gradients first */
+    for (size_t r = 0; r < R; r++) {
+        double x = source->Delta[net_input(net, p, (int)r)] * e->a[(own + r) * e->lines + i];
+        for (size_t j = 0; j < e->columns; j++)
+            weight[j] += x * b[r * e->columns + j] / net->setup.data.P;
+    }
     for (size_t j = 0; j < e->columns; j++) {
-        double g = 0;
-        for (size_t r = 0; r < R; r++)
-            g += source->Delta[net_input(net, p, (int)r)] * e->a[(own + r) * e->lines + i] *
-                 b[r * e->columns + j] / net->setup.data.P;
-        g *= source->clip;
-        double square = rule->beta2 * v[j] / (e->unit * e->unit) + (1 - rule->beta2) * g * g,
+        double g = weight[j] * source->clip,
+               square = rule->beta2 * v[j] / (e->unit * e->unit) + (1 - rule->beta2) * g * g,
                size = rule->unbias2 * square, eps = rule->eps;
         double step = rule->form == ENTRY_ADAM_INSIDE ? sqrt(size + eps * eps) : sqrt(size) + eps;
         weight[j] = step > 0 ? e->mean * p->adam.rate / net->setup.gamma0 / step : 0;

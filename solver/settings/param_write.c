@@ -8,12 +8,16 @@ static void write_line(const char *first, const char *next, struct text_word lin
     const char *end = line.text + line.length, *word = line.text + strspn(line.text, " ");
     int indent = (int)(word - line.text), at = fprintf(out, "%s%*s", first, indent, "");
     for (const char *joint = ""; word < end; word += strspn(word, " "), joint = " ") {
-        int length = (int)strcspn(word, " \n");
+        int length = 0;
+        while (word + length < end && word[length] != ' ')
+            length++;
         if (*joint && at + 1 + length > PARAMS_COLUMNS) {
             at = fprintf(out, "\n%s%*s", next, indent ? indent + 2 : 0, "") - 1;
             joint = "";
         }
-        at += fprintf(out, "%s%.*s", joint, length, word);
+        fputs(joint, out); /* not printf: a run writes some 10^4 words */
+        fwrite(word, 1, (size_t)length, out);
+        at += (*joint != 0) + length;
         word += length;
     }
     fputc('\n', out);
