@@ -11,9 +11,10 @@ import sys
 import dmft.diff
 import pytest
 from dmft.files import load
-from matplotlib import rcParams
+from matplotlib import axis, rcParams
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
 from dmft.plot import STYLE, command, select, sweeps
 
 # Tests that nohup has started ignore it, and so would the programs that they start.
@@ -22,6 +23,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # looked for: that took a tenth of the time of pictures.
 gc.freeze()
 gc.set_threshold(200_000, 20, 20)
+
+# Of texts with formulas matplotlib keeps the last fifty; pictures have some hundreds.
+MathTextParser._parse_cached = functools.lru_cache(4096)(MathTextParser._parse_cached.__wrapped__)
 
 STYLE |= {"savefig.dpi": 50, "figure.constrained_layout.use": False}
 # xarray looks for these thousands of times; that one is not here is found out once.
@@ -58,7 +62,15 @@ def coarse(monkeypatch):
 
 @pytest.fixture
 def sketched(monkeypatch, coarse):
-    """To lay out panels takes half of the time of a picture; most of the rest are its pixels."""
+    """To lay out panels takes half of the time of a picture; most of the rest are its pixels,
+    and the two ticks of each axis that style is kept in, which all of a picture share here."""
+    known = {}
+
+    def ticks_of(ticks, one, _):
+        what = one.figure, type(one), ticks._major
+        known[what] = known.get(what) or [one._get_tick(major=ticks._major)]
+        return known[what]
+    monkeypatch.setattr(axis._LazyTickList, "__get__", ticks_of)
     save = Figure.savefig
     monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: save(figure, path, dpi=20))

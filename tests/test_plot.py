@@ -184,7 +184,7 @@ def shown(figure):
 
 
 @pytest.mark.filterwarnings("error")
-def test_attention_maps(files, tmp_path, coarse):
+def test_attention_maps(files, tmp_path, sketched):
     """A row for each head; beside them the one head of the limit."""
     run = command.load(files["heads"])
     figure = maps.figure_attention(run, types.SimpleNamespace(times=None))
@@ -205,7 +205,7 @@ def test_attention_maps(files, tmp_path, coarse):
 
 
 @pytest.mark.filterwarnings("error")
-def test_tangent_maps(files, tmp_path, capsys, coarse):
+def test_tangent_maps(files, tmp_path, capsys, sketched):
     run = command.load(files["full"])
     images, limits = shown(maps.figure_tangent(run, types.SimpleNamespace(times=[0, 5])))
     order = [0, 2, 1, 3]  # of y = 1 -1 1 -1
@@ -267,7 +267,7 @@ def test_all_pictures(files, tmp_path, capsys, sketched):
 
 
 @pytest.mark.filterwarnings("error")
-def test_sides(files, tmp_path, capsys, coarse):
+def test_sides(files, tmp_path, capsys, sketched):
     """What dmft-compare writes: every picture of each parameterization, loss and kernels of all on
     one axis, the coordinate check; and the lines of that are the exponents of the file."""
     run = command.load(files["sides"])

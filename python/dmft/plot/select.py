@@ -46,7 +46,7 @@ def of_run(draw):
 
 def check_there(run, name: str, *axes: str) -> None:
     """NotThere where neither limit nor networks have a series of this name, or it lacks an axis."""
-    known = {str(one): data[one].dims for _, _, data in ensembles(run) for one in data
+    known = {str(one): data.variables[one].dims for _, _, data in ensembles(run) for one in data
              if is_series(one)}
     if name not in known:
         near = difflib.get_close_matches(name, known, 3, 0.5) or known
