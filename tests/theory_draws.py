@@ -26,11 +26,11 @@ class Basis:
         for _ in range(2):              # again where round-off of the first time would be seen
             before, left = size, self.left_of(row) if left is None else left
             size = np.sqrt(left @ left / self.sites)
+            if size <= tolerance * whole or size < 1e-12:
+                return None
             if size > 0.3 * before:
                 break
             row, left = left, None
-        if size <= tolerance * whole or size < 1e-12:
-            return None
         left = left / size
         if not self.full():
             self.rows[self.count] = left
@@ -39,8 +39,11 @@ class Basis:
 
     def join(self, rows, tolerance):
         """Adds what is new of each row."""
-        begun, left = self.count, [] if self.full() else self.left_of(rows)
-        for row, one in zip(rows, left):
+        if self.full():
+            return
+        begun, left = self.count, self.left_of(rows)
+        new = (left ** 2).sum(1) > tolerance ** 2 * (rows ** 2).sum(1)
+        for row, one in zip(rows[new], left[new]):
             mine = self.rows[begun:self.count]
             self.new_of(row, tolerance, one - (mine @ one / self.sites) @ mine)
 
@@ -50,22 +53,29 @@ class Draw:
     Cholesky factor of their covariance, and a normal for each."""
 
     def __init__(self):
-        self.places, self.met, self.normals = [], np.zeros((0, 0)), np.zeros((0, 0))
+        self.places, self.all_met, self.all_normals = [], np.zeros((0, 0)), np.zeros((0, 0))
         self.inverse = np.zeros((0, 0))
+
+    @property
+    def normals(self):
+        return self.all_normals[:len(self.places)]
 
     def row(self, x, scale, place, fresh):
         """A field whose covariance with all that was drawn is scale <x x'>; fresh() gives a new
         normal where there is more in it than TOLERANCE of its size."""
         m, size = len(self.places), scale * (x @ x)
-        known = self.inverse @ (scale * (self.met @ x)) if m else np.zeros(0)
+        known = self.inverse @ (scale * (self.all_met[:m] @ x)) if m else np.zeros(0)
         left = size - known @ known
         if left > TOLERANCE ** 2 * size:
             root, inverse = np.sqrt(left), np.zeros((m + 1, m + 1))
             inverse[:m, :m], inverse[m, m] = self.inverse, 1 / root
             inverse[m, :m] = -known @ self.inverse / root
             normal = fresh()
-            self.met = np.vstack([self.met.reshape(m, len(x)), x])
-            self.normals = np.vstack([self.normals.reshape(m, len(normal)), normal])
+            if m == len(self.all_met):              # there is room for as many again
+                self.all_met, self.all_normals = (
+                    np.concatenate([rows.reshape(m, len(one)), np.empty((m + 8, len(one)))])
+                    for rows, one in ((self.all_met, x), (self.all_normals, normal)))
+            self.all_met[m], self.all_normals[m] = x, normal
             self.inverse, known = inverse, np.append(known, root)
             self.places.append(place)
         return known @ self.normals if len(known) else 0.0

@@ -188,9 +188,10 @@ class March(Words, Optimizers):
                 if term.kernel == "inputs" else self.overlap(term, s)
             if term.delta:
                 kernel = kernel * self.delta[s].T
-            kernel = np.broadcast_to(kernel, (len(kernel), max(kernel.shape[1], len(row))))
-            total = total + self.omega(self.t, s, one.value.decays) * kernel @ np.broadcast_to(
-                row, (kernel.shape[1], row.shape[1]))
+            if kernel.shape[1] != len(row):
+                kernel = np.broadcast_to(kernel, (len(kernel), max(kernel.shape[1], len(row))))
+                row = np.broadcast_to(row, (kernel.shape[1], row.shape[1]))
+            total = total + self.omega(self.t, s, one.value.decays) * kernel @ row
         return self.c(term) * total
 
     def c(self, term):
