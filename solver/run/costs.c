@@ -4,7 +4,7 @@
 
 /* All numbers of the triad, of all threads together: more than caches hold. */
 #define TRIAD ((size_t)48 << 20)
-#define MULTIPLY_ADDS (1L << 26) /* of a pass */
+#define MULTIPLY_ADDS (1L << 28) /* of a pass */
 
 struct work {
     size_t numbers; /* of one thread */
@@ -22,9 +22,8 @@ static void triad(double *x, size_t n) {
         a[i] = b[i] + 3 * c[i];
 }
 
-/* Passes a second of all threads together, the best of a few rounds; 0: no memory. */
+/* Passes a second of all threads together, the best of a few; 0: no memory. */
 static double measure_rate(int threads, struct work work) {
-    enum { ROUNDS = 5, PASSES = 4 };
     double best = 0;
     bool poor = false;
 #pragma omp parallel num_threads(threads)
@@ -32,13 +31,13 @@ static double measure_rate(int threads, struct work work) {
         double *x = malloc(work.numbers * sizeof *x);
         for (size_t i = 0; i < work.numbers && x; i++)
             x[i] = 1; /* pages of its own: untouched ones are all the same page of zeros */
-        for (int round = 0; round < ROUNDS; round++) {
+        for (int pass = 0; pass < 5; pass++) {
 #pragma omp barrier
             double start = base_cpu_seconds();
-            for (int pass = 0; pass < PASSES && x; pass++)
+            if (x)
                 work.pass(x, work.numbers);
 #pragma omp barrier
-            double mine = threads * PASSES / (base_cpu_seconds() - start);
+            double mine = threads / (base_cpu_seconds() - start);
 #pragma omp critical(costs)
             {
                 best = mine > best ? mine : best;
