@@ -15,6 +15,7 @@
  * one are all rounded the same way, and a norm was wrong by 25 eps: so few are added at a time. */
 static __device__ void sum_part(const struct sum_task &t, size_t first, size_t rows, size_t l,
                                 size_t part, double *sum) {
+    const struct operand a = t.a, b = t.b; /* the host would read them again for each term */
     for (size_t k = 0; k < rows; k++)
         sum[k] = 0;
     for (size_t i = part; i < t.sites;) {
@@ -22,10 +23,10 @@ static __device__ void sum_part(const struct sum_task &t, size_t first, size_t r
         for (size_t k = 0; k < QUEUE_FEW; k++)
             some[k] = 0;
         for (int added = 0; added < EACH_ADDS && i < t.sites; added++, i += t.parts) {
-            double value = t.b.at ? number_of(t.b, l * t.b.stride + i) : 1;
+            double value = b.at ? number_of(b, l * b.stride + i) : 1;
             for (size_t k = 0; k < QUEUE_FEW; k++)
                 if (k < rows)
-                    some[k] += value * number_of(t.a, (first + k) * t.a.stride + i);
+                    some[k] += value * number_of(a, (first + k) * a.stride + i);
         }
         for (size_t k = 0; k < QUEUE_FEW; k++)
             if (k < rows)

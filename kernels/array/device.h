@@ -127,7 +127,7 @@ static void launch(const char *where, size_t rows, size_t sites, void (*kernel)(
     cudaLaunchConfig_t config = {};
     config.gridDim.x = (unsigned)(blocks < DEVICE_BLOCKS ? blocks : DEVICE_BLOCKS);
     config.gridDim.y = (unsigned)(rows < DEVICE_GRID_ROWS ? rows : DEVICE_GRID_ROWS);
-    config.blockDim.x = DEVICE_THREADS;
+    config.blockDim.x = sites < DEVICE_THREADS ? ((unsigned)sites + 31) / 32 * 32 : DEVICE_THREADS;
     config.stream = device_stream();
     device_good(cudaLaunchKernelEx(&config, kernel, actual...), where);
 }
