@@ -334,7 +334,7 @@ def test_resume_after_an_interrupt(tmp_path):
     """Of what error.partial names, though the file itself was never written; what has no state is
     told so; a sweep goes on by its own call."""
     out = str(tmp_path / "x.h5")
-    keys = dict(LONG, **{"training.steps": 400, "network.model": "dense",
+    keys = dict(LONG, **{"training.steps": 200, "network.model": "dense",
                          "output.checkpoint": 1e-3})
     child = script("try:", f"    dmft.solve({keys!r}, output={out!r}, progress=False)",
                    "except KeyboardInterrupt as stop:", "    print(stop.partial)",
