@@ -1,12 +1,14 @@
 """make bench-peers, its second part: CPU seconds of a step of two language models, of
 examples/language_model.ini and of a larger one, beside the same shapes in PyTorch as a good user
 writes them: scaled_dot_product_attention, experts by the indices of their rows, rms_norm, fused
-AdamW; single precision, one thread, in turns, the least of some rounds. PyTorch's letters are
+AdamW; single precision, one thread, in turns: medians over the rounds, whose number is ROUNDS (of
+the environment), and of the ratios within them, with their middle half. PyTorch's letters are
 random and its matrices start at its own scales: it is a test of speed alone. Argument: the program.
 
 Prints ratios of one run on one machine; nothing here decides a test."""
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,11 +17,12 @@ import time
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 import torch
+from peers import middle_half  # beside this file
 from torch import nn
 from torch.nn import functional
 
-INI, EXPERTS, TAKEN, LETTERS, TOKENS, BATCH, ROUNDS = \
-    "examples/language_model.ini", 8, 2, 256, 64, 32, 2
+INI, EXPERTS, TAKEN, LETTERS, TOKENS, BATCH = "examples/language_model.ini", 8, 2, 256, 64, 32
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
 # Name: width, blocks, heads, and the steps of the shorter and the longer run of ours.
 MODELS = {"language model": (256, 2, 4, 2, 12), "larger": (512, 4, 8, 2, 5)}
 
@@ -83,12 +86,10 @@ def torch_step(N, blocks, heads):
 
 
 def torch_seconds(step, steps):
-    least = float("inf")
+    start = time.process_time()
     for _ in range(steps):
-        start = time.process_time()
         step()
-        least = min(least, time.process_time() - start)
-    return least
+    return (time.process_time() - start) / steps
 
 
 def our_seconds(program, N, blocks, heads, steps):
@@ -110,16 +111,17 @@ def main():
     program = sys.argv[1]
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    print(f"{'':15} {'ours, s':>9} {'PyTorch, s':>11} {'ratio':>6}")
+    print(f"{'':15} {'ours, s':>9} {'PyTorch, s':>11} {'ratio':>6} {'middle half':>13}")
     for name, (N, blocks, heads, few, more) in MODELS.items():
-        step, least, peer = torch_step(N, blocks, heads), {}, float("inf")
+        step, rounds = torch_step(N, blocks, heads), []
+        torch_seconds(step, 2)      # what is met for the first time
         for _ in range(ROUNDS):
-            for steps in (few, more):
-                s = our_seconds(program, N, blocks, heads, steps)
-                least[steps] = min(s, least.get(steps, s))
-            peer = min(peer, torch_seconds(step, more - few))
-        ours = (least[more] - least[few]) / (more - few)
-        print(f"{name:15} {ours:9.3f} {peer:11.3f} {ours / peer:6.2f}", flush=True)
+            short, long = (our_seconds(program, N, blocks, heads, n) for n in (few, more))
+            ours, peer = (long - short) / (more - few), torch_seconds(step, more - few)
+            rounds.append((ours, peer, ours / peer))
+        ours, peer = (statistics.median(one[k] for one in rounds) for k in range(2))
+        ratio, low, high = middle_half([one[2] for one in rounds])
+        print(f"{name:15} {ours:9.3f} {peer:11.3f} {ratio:6.2f} [{low:.2f}, {high:.2f}]", flush=True)
 
 
 if __name__ == "__main__":
