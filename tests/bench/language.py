@@ -121,7 +121,8 @@ def main():
             rounds.append((ours, peer, ours / peer))
         ours, peer = (statistics.median(one[k] for one in rounds) for k in range(2))
         ratio, low, high = middle_half([one[2] for one in rounds])
-        print(f"{name:15} {ours:9.3f} {peer:11.3f} {ratio:6.2f} [{low:.2f}, {high:.2f}]", flush=True)
+        print(f"{name:15} {ours:9.3f} {peer:11.3f} {ratio:6.2f} [{low:.2f}, {high:.2f}]",
+              flush=True)
 
 
 if __name__ == "__main__":
