@@ -71,7 +71,7 @@ class Draw:
             inverse[:m, :m], inverse[m, m] = self.inverse, 1 / root
             inverse[m, :m] = -known @ self.inverse / root
             normal = fresh()
-            if m == len(self.all_met):              # there is room for as many again
+            if m == len(self.all_met):              # room for eight more
                 self.all_met, self.all_normals = (
                     np.concatenate([rows.reshape(m, len(one)), np.empty((m + 8, len(one)))])
                     for rows, one in ((self.all_met, x), (self.all_normals, normal)))
