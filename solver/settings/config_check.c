@@ -15,9 +15,9 @@ static int check_training(const struct config *config, const struct params *para
     if (config->solver.method == METHOD_FIXED_POINT && config->solver.replicates &&
         optimizer_normalises(training->optimizer))
         return params_error(params, "training", "optimizer", err,
-                            "a step of %s is no linear combination of gradients, and of what "
-                            "matrices learn method = fixed_point knows the coefficients of such "
-                            "combinations alone: gd or momentum, or method = march",
+                            "method = fixed_point needs steps that are linear combinations of "
+                            "gradients, and a step of %s is none: take optimizer = gd or momentum, "
+                            "or method = march",
                             training->optimizer->choice.name);
     if (training->integrator->adaptive && config->solver.replicates &&
         fmin(training->flow.rtol, training->flow.atol) < config->solver.tolerance)
