@@ -67,6 +67,7 @@ static int solve_normal_equations(const struct anderson *anderson, int known, do
     }
     info = LAPACKE_dgelsd(LAPACK_ROW_MAJOR, known, known, 1, H, known, gamma, 1, singular, 1e-12,
                           &rank);
+    TRY(err_lapack_memory(err, info, "the mixing of sweeps"));
     if (info)
         return err_set(err, CODE_NUMERICAL,
                        "the mixing of sweeps failed (dgelsd: %d); lower anderson", (int)info);

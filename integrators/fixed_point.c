@@ -1,6 +1,8 @@
 #include "integrators/fixed_point.h"
 #include "kernels/maps/tape.h"
 
+#include <limits.h>
+
 /* Site quantities are of order one; a kernel of this root mean square is round-off. */
 static const double negligible = 1e-12;
 
@@ -31,27 +33,36 @@ enum { TRIES = 2, WINDOWS = 8 };
 
 /* Counts the forward passes of a run: those of its steps, for an adaptive one also that which
  * judges a try, and looks at other inputs at the start (net_start) and when test inputs are due. */
-static int window_of(const struct net_setup *setup, const struct training *training) {
+static double window_of(const struct net_setup *setup, const struct training *training) {
     const struct integrator *integrator = integrator_of(training);
     int P = setup->data.P, inputs = setup->data.inputs, tests = setup->data.tests,
         steps = training->steps - 1;
-    int each = integrator->adaptive ? TRIES * (integrator->stages + 1)
-                                    : training->flow.substeps * integrator->stages;
+    double each = integrator->adaptive ? TRIES * (integrator->stages + 1)
+                                       : (double)training->flow.substeps * integrator->stages;
     int start = inputs > P ? (inputs + P - 1) / P : 0, look = (tests + P - 1) / P;
     int due = tests ? 2 + steps / setup->measure.test_every : 0;
-    return 1 + steps * each + start + due * look;
+    return 1 + steps * each + start + (double)due * look;
 }
 
-static struct field_settings field_of_run(const struct net_setup *setup,
-                                          const struct training *training,
-                                          const struct fixed_point_settings *settings) {
-    return (struct field_settings){.backend = setup->backend,
-                                   .T = window_of(setup, training),
-                                   .P = setup->data.P * (setup->data.n ? setup->data.n : 1),
-                                   .jitter = settings->jitter,
-                                   .epsilon = fixed_point_probe(setup->network, settings->probe),
-                                   .copies =
-                                       2 + (settings->anderson ? 3 : 0) + 2 * settings->anderson};
+/* CODE_INPUT where a window has more rows than int counts. */
+static int find_field(const struct net_setup *setup, const struct training *training,
+                      const struct fixed_point_settings *settings, struct field_settings *field,
+                      struct err *err) {
+    double T = window_of(setup, training), P = (double)setup->data.P * fmax(setup->data.n, 1);
+    if (T * P > INT_MAX)
+        return err_set(
+            err, CODE_INPUT,
+            "a fixed point of %.3g evaluations of %.0f rows has kernels of %.3g GB each; "
+            "take fewer steps, substeps or inputs",
+            T, P, 8e-9 * T * P * T * P);
+    *field = (struct field_settings){.backend = setup->backend,
+                                     .T = (int)T,
+                                     .P = (int)P,
+                                     .jitter = settings->jitter,
+                                     .epsilon = fixed_point_probe(setup->network, settings->probe),
+                                     .copies =
+                                         2 + (settings->anderson ? 3 : 0) + 2 * settings->anderson};
+    return CODE_OK;
 }
 
 /* Looks at the test inputs where they are due at measured time t, as the observer does. */
@@ -171,7 +182,8 @@ static int bytes_of(const struct net_setup *setup, const struct field_settings *
 int fixed_point_bytes(const struct net_setup *setup, const struct training *training,
                       const struct fixed_point_settings *settings, int T, double *bytes,
                       struct err *err) {
-    const struct field_settings field = field_of_run(setup, training, settings);
+    struct field_settings field;
+    TRY(find_field(setup, training, settings, &field, err));
     return bytes_of(setup, &field, T, bytes, err);
 }
 
@@ -260,8 +272,9 @@ static bool move_horizon(struct iteration *it, double change) {
  * memory must be left for it. If it may, *limit is NULL, else what the user can raise beside rtol
  * and atol, for the sentence. */
 static int may_lengthen(const struct iteration *it, int T, const char **limit, struct err *err) {
-    struct field_settings field = field_of_run(it->setup, it->training, it->settings);
+    struct field_settings field;
     double left = it->settings->bytes_left, first, longer;
+    TRY(find_field(it->setup, it->training, it->settings, &field, err));
     *limit = T > WINDOWS * field.T ? "" : NULL;
     if (*limit || left == 0)
         return CODE_OK;
@@ -333,9 +346,9 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
                            .calls = calls,
                            .horizon = training->steps,
                            .stride = training->steps,
-                           .field = field_of_run(setup, training, settings),
                            .anderson = {.depth = settings->anderson, .damping = settings->damping}};
     tape_init(&it->tape, setup->backend);
+    DO(find_field(setup, training, settings, &it->field, err));
     DO(batch_init(&it->batch, training, setup->data.inputs ? setup->data.inputs : setup->data.P,
                   err));
     DO(build_net(it, err));

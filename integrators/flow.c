@@ -43,8 +43,8 @@ static double heun_error(struct net *net, const double *start, const double *eul
         double d = net->output.f[mu] - euler[mu];
         moved = fmax(moved, fabs(euler[mu] - start[mu]));
         apart = fmax(apart, fabs(d));
-        change = fmax(change, fabs(d - net->place.apart[mu]));
-        net->place.apart[mu] = d;
+        change = fmax(change, fabs(d - net->place.order_difference[mu]));
+        net->place.order_difference[mu] = d;
     }
     return (moved > 0 ? 2 * apart * apart / (3 * moved) : 0) + (net->place.t > 1 ? change / 3 : 0);
 }

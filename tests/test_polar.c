@@ -6,6 +6,8 @@
 #include "tests/oracles/oracle_muon.h"
 #include "tests/support/each_backend.h"
 
+#include <lapacke.h>
+
 enum { SITES = 600, GROUP = 3, ROWS = 12, INPUTS = 4, STEPS = 2 };
 
 static const struct polar_case {
@@ -334,6 +336,15 @@ static void nothing_of(double size) {
     got = values(array_all(&entries));
     assert_memory_equal(got, W, ROWS * SITES * sizeof *W);
     free(W), free(got);
+}
+
+/* A routine of LAPACK that has no memory says nothing of the gradient. */
+TEST(memory_of_lapack) {
+    assert_int_equal(polar_check(LAPACK_TRANSPOSE_MEMORY_ERROR, &err), CODE_SYSTEM);
+    assert_string_equal(err.text, "out of memory: the singular values of a gradient");
+    assert_int_equal(polar_check(LAPACK_WORK_MEMORY_ERROR, &err), CODE_SYSTEM);
+    assert_int_equal(polar_check(1, &err), CODE_NUMERICAL);
+    assert_int_equal(polar_check(0, &err), CODE_OK);
 }
 
 TEST(nothing) {

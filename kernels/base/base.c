@@ -28,6 +28,15 @@ int err_overflow(struct err *err, const char *format, ...) {
     return set_text(err, CODE_NUMERICAL, true, text);
 }
 
+int err_lapack_memory(struct err *err, int info, const char *what, ...) {
+    enum { WORK = -1010, TRANSPOSE = -1011 }; /* as LAPACKE numbers them */
+    char text[256];
+    if (info != WORK && info != TRANSPOSE)
+        return CODE_OK;
+    PRINT_ARGUMENTS(text, sizeof text, what);
+    return err_set(err, CODE_SYSTEM, "out of memory: %s", text);
+}
+
 static _Thread_local const volatile sig_atomic_t *heeded;
 
 void base_heed(const volatile sig_atomic_t *signalled) {

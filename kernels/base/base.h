@@ -60,6 +60,11 @@ int err_set(struct err *err, int code, const char *format, ...)
 /* CODE_NUMERICAL, of numbers that are infinite, none, or beyond every bound. */
 int err_overflow(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* CODE_SYSTEM, and the sentence, where the info of a routine of LAPACK says that it had no memory
+ * for `what`; else 0, and the caller says what a failure means. */
+int err_lapack_memory(struct err *err, int info, const char *what, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Passes a failure on; TRY returns, DO jumps to the label done of a function with an int code,
  * where more is to be done than to free what is FREED. */
 #define TRY(call)                                                                                  \

@@ -58,7 +58,7 @@ struct field_kernels {
 };
 
 struct field_settings {
-    const struct backend *backend; /* not the frozen one */
+    const struct backend *backend; /* of the net, without its tape */
     int T, P; /* forward passes, whether or not a backward one follows; inputs */
     double jitter, epsilon;
     int copies; /* of each kernel and response, for field_bytes */

@@ -92,23 +92,19 @@ struct factors {
 /* C = Q R in place; R [min(n, P)][P]. a likewise, transposed. */
 static int factor_thin(struct factors *f, int n, int P, int m, struct err *err) {
     int kc = n < P ? n : P, ka = m < P ? m : P;
-    if (LAPACKE_dgeqrf(LAPACK_ROW_MAJOR, n, P, f->C, P, f->tau))
-        return polar_failed(err);
+    TRY(polar_check(LAPACKE_dgeqrf(LAPACK_ROW_MAJOR, n, P, f->C, P, f->tau), err));
     for (ptrdiff_t i = 0; i < kc; i++)
         for (ptrdiff_t j = i; j < P; j++)
             f->C_R[i * P + j] = f->C[i * P + j];
     TRY(base_go_on(f->stop, err));
-    if (LAPACKE_dorgqr(LAPACK_ROW_MAJOR, n, kc, kc, f->C, P, f->tau))
-        return polar_failed(err);
+    TRY(polar_check(LAPACKE_dorgqr(LAPACK_ROW_MAJOR, n, kc, kc, f->C, P, f->tau), err));
     TRY(base_go_on(f->stop, err));
-    if (LAPACKE_dgeqrf(LAPACK_COL_MAJOR, m, P, f->a, m, f->tau))
-        return polar_failed(err);
+    TRY(polar_check(LAPACKE_dgeqrf(LAPACK_COL_MAJOR, m, P, f->a, m, f->tau), err));
     for (ptrdiff_t i = 0; i < ka; i++)
         for (ptrdiff_t j = i; j < P; j++)
             f->a_R[i * P + j] = f->a[(size_t)j * (size_t)m + (size_t)i];
     TRY(base_go_on(f->stop, err));
-    return LAPACKE_dorgqr(LAPACK_COL_MAJOR, m, ka, ka, f->a, m, f->tau) ? polar_failed(err)
-                                                                        : CODE_OK;
+    return polar_check(LAPACKE_dorgqr(LAPACK_COL_MAJOR, m, ka, ka, f->a, m, f->tau), err);
 }
 
 /* C a = Q_C (C_R a_R^T) Q_a^T: the small matrix in the middle has its singular values. x becomes

@@ -61,5 +61,6 @@ struct polar_momentum {
 /* values [count]: the singular values of V over |V|_F, descending, NaN beyond as many as V has; of
  * several matrices (groups) their means over those that have a momentum. All NaN where none has. */
 int polar_spectrum(const struct polar_momentum *V, int count, double *values, struct err *err);
-/* The failure of a gradient that is not finite. */
-int polar_failed(struct err *err);
+/* 0, or what the info of a routine of LAPACK says of a gradient: it is not finite, or there is no
+ * memory. */
+int polar_check(int info, struct err *err);

@@ -75,18 +75,20 @@ static void iterate_host(int r, int c, double *X, int count, double *along, doub
     }
 }
 
-int polar_failed(struct err *err) {
-    return err_set(err, CODE_NUMERICAL,
-                   "the singular values of a gradient cannot be computed: it is not finite; lower "
-                   "eta0 or rest_eta0");
+int polar_check(int info, struct err *err) {
+    TRY(err_lapack_memory(err, info, "the singular values of a gradient"));
+    return !info ? CODE_OK
+                 : err_set(err, CODE_NUMERICAL,
+                           "the singular values of a gradient cannot be computed: it is not "
+                           "finite; lower eta0 or rest_eta0");
 }
 
 /* X [r][c] <- the same with singular values of 1; those that are round-off become 0. U [r][n],
  * Vt [n][c] and s [2n] are scratch. */
 static int exact_host(int r, int c, double *X, double *U, double *Vt, double *s, struct err *err) {
     int n = r < c ? r : c;
-    if (LAPACKE_dgesvd(LAPACK_ROW_MAJOR, 'S', 'S', r, c, X, c, s, U, n, Vt, c, s + n))
-        return polar_failed(err);
+    TRY(polar_check(LAPACKE_dgesvd(LAPACK_ROW_MAJOR, 'S', 'S', r, c, X, c, s, U, n, Vt, c, s + n),
+                    err));
     for (int k = 0; k < n; k++)
         cblas_dscal(r, s[k] > negligible * s[0] ? 1 : 0, U + k, n);
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, n, 1, U, n, Vt, c, 0, X, c);

@@ -12,8 +12,7 @@ static int add_spectrum(int r, int c, double *X, double *s, double least, int co
     double none, size = polar_norm((size_t)r * (size_t)c, X);
     if (size <= least)
         return CODE_OK;
-    if (LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', c, r, X, c, s, &none, 1, &none, 1))
-        return polar_failed(err);
+    TRY(polar_check(LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', c, r, X, c, s, &none, 1, &none, 1), err));
     for (int k = 0; k < count && k < n; k++)
         values[k] += s[k] / size;
     (*counted)++;

@@ -44,9 +44,7 @@ struct pencil {
 };
 
 int spikes_fail(const struct map *map, int info, struct err *err) {
-    if (info == LAPACK_WORK_MEMORY_ERROR)
-        return err_set(err, CODE_SYSTEM, "out of memory: the singular values of %s",
-                       TEXT_SHOWN_OF(&map->declared));
+    TRY(err_lapack_memory(err, info, "the singular values of %s", TEXT_SHOWN_OF(&map->declared)));
     return err_overflow(err, "the singular values of %s are not to be found: it is not finite",
                         TEXT_SHOWN_OF(&map->declared));
 }

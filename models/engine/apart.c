@@ -23,7 +23,7 @@ const double *apart_penalty(const struct net *net, int k, const char **name) {
 /* Bases stand where the evaluation has left them, and draws come from a stream of their own. */
 static void begin_passes(const struct apart *apart) {
     const struct net *net = apart->net;
-    uint32_t rows = (uint32_t)(net->batch.rows * (net->maps.count + 1)),
+    uint32_t rows = (uint32_t)net->batch.rows * ((uint32_t)net->maps.count + 1),
              first = (uint32_t)apart->passes * rows;
     for (int i = 0; i < net->populations.count; i++)
         population_set_aside(net->populations.item[i], APART + first % (APART >> 2),
@@ -56,7 +56,7 @@ int apart_begin(struct apart *apart, struct net *net, int kept, struct err *err)
     return CODE_OK;
 }
 
-int apart_pass(struct apart *apart, const struct term *term, int slot, struct err *err) {
+int apart_pass(struct apart *apart, const struct term *term, int keep, struct err *err) {
     struct net *net = apart->net;
     int outputs = net_outputs(net);
     memset(net->output.Delta, 0, delta_count(net) * sizeof *net->output.Delta);
@@ -68,9 +68,9 @@ int apart_pass(struct apart *apart, const struct term *term, int slot, struct er
     apart->passes++;
     int code = program_backward(net, err);
     net->output.term = NULL;
-    for (int i = 0; i < net->parameters.count && slot >= 0 && !code; i++)
+    for (int i = 0; i < net->parameters.count && keep >= 0 && !code; i++)
         code = net_keep_gradient(&net->parameters.item[i],
-                                 &apart->gradient[slot * net->parameters.count + i], err);
+                                 &apart->gradient[keep * net->parameters.count + i], err);
     return code ? code : net->setup.backend->sync(err);
 }
 

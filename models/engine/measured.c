@@ -1,8 +1,6 @@
 /* What a program measures: kernels, numbers and averages, in the normalisation of the pages. */
 #include "models/engine/node.h"
 
-enum { READ_OUT = -2 }; /* in the place of a node */
-
 void program_add_kernel(struct program *p, struct kernel kernel, const char *name) {
     if (!p->code && (kernel.node == -1 || (kernel.node >= 0 && !p->node[kernel.node].on)))
         program_fail(p, "kernel %s is not of rows", name);
@@ -35,10 +33,10 @@ void program_gradient(struct program *p, struct value x, double scale, const cha
 
 void program_read_out_kernel(struct program *p, const char *name, const char *about,
                              const char *equation) {
-    program_add_kernel(
-        p,
-        (struct kernel){"", about, equation, .scale = 1, .for_all_inputs = true, .node = READ_OUT},
-        name);
+    program_add_kernel(p,
+                       (struct kernel){"", about, equation, .scale = 1, .for_all_inputs = true,
+                                       .node = KERNEL_OF_READ_OUT},
+                       name);
 }
 
 /* values [first][second], or [first] where dims name one axis besides t. */
@@ -59,8 +57,10 @@ static const char *with_tokens(const char *dims) {
                                            {"t mu j", "t mu token j"},
                                            {"t mu source", "t mu token source"}};
     size_t k = 0;
-    while (strcmp(known[k][0], dims))
-        assert(++k < sizeof known / sizeof *known);
+    while (strcmp(known[k][0], dims)) {
+        k++;
+        assert(k < sizeof known / sizeof *known);
+    }
     return known[k][1];
 }
 

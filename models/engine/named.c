@@ -84,7 +84,7 @@ static void add_kernel(struct program *p, int i, bool gradient, const char *name
                             .about = "kernel of rows that the settings name",
                             .equation = gradient ? "<g g>" : "<x x>",
                             .scale = 1,
-                            .node = i == p->read_out ? -2 : i,
+                            .node = i == p->read_out ? KERNEL_OF_READ_OUT : i,
                             .gradient = gradient,
                             .as_it_is = true,
                             .for_all_inputs = i == p->read_out};

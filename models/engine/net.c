@@ -44,7 +44,7 @@ static int make_net(struct net *net, const struct net_setup *setup, bool random,
     if (setup->data.token)
         TRY(net_reserve(net, &net->batch.token, rows, 1, sizeof *net->batch.token, err));
     TRY(net_vector(net, outputs, 1, &net->output.Delta, err));
-    TRY(net_vector(net, outputs, 1, &net->place.apart, err));
+    TRY(net_vector(net, outputs, 1, &net->place.order_difference, err));
     TRY(net_vector(net, rows, (size_t)n, &net->output.ones, err));
     TRY(net_vector(net, (size_t)P, MAP_STAGES, &net->place.stage_Delta, err));
     for (size_t k = 0; k < rows * (size_t)n && !setup->declare_only; k++)

@@ -14,6 +14,7 @@
 #include "models/engine/optimizer.h"
 #include "models/language/program.h"
 
+enum { KERNEL_OF_READ_OUT = -2 }; /* in the place of a node: of its columns */
 /* A kernel that a model measures: the site average of products of two of its rows, times scale. */
 struct kernel {
     char name[24];
@@ -21,7 +22,7 @@ struct kernel {
     struct rows rows;
     double scale;        /* with that of the cotangents of its population */
     bool for_all_inputs; /* carries no input index */
-    int node;            /* whose rows; negative: the read-out */
+    int node;            /* whose rows, or KERNEL_OF_READ_OUT */
     bool gradient;       /* its cotangent */
     bool as_it_is; /* with as many rows as it has: for_all_inputs, where one serves all inputs */
 };
@@ -241,8 +242,8 @@ struct net_place {
     bool holds;                /* what net_keep was told of stage 0 */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
     double step_error;         /* of f, added up over fixed steps that estimate it (flow.c) */
-    double *apart;      /* [output_rows][C] what two orders of the last such step differ by */
-    bool has_step_rule; /* a script has a rule that acts once a step: there is no flow */
+    double *order_difference;  /* [output_rows][C] of f, between the two orders of the last one */
+    bool has_step_rule;        /* a script has a rule that acts once a step: there is no flow */
 };
 
 /* A list of things of one type, which base_grow and program_grow make longer at its NET_END. */

@@ -159,7 +159,7 @@ int net_predict(struct net *net, int first, int count, double *f, struct err *er
         DO(net_draw_unseen(net, err));
     for (int i = 0; i < count; i += P)
         DO(predict_batch(net, &aside, first + i, count - i < P ? count - i : P,
-                         f ? f + i * net_outputs(net) : NULL, err));
+                         f ? f + (ptrdiff_t)i * net_outputs(net) : NULL, err));
     aside_take_back(&aside, net);
     DO(backend_check(net->setup.backend, err));
 done:

@@ -5,7 +5,7 @@
  * expert, up to where other rows join them. */
 #include "models/engine/node.h"
 
-enum { NOBODY = -1, SEVERAL = -2 };
+enum { NO_EXPERT = -1, SEVERAL = -2 };
 
 void program_routes(struct program *p, struct value phi, struct value psi, bool selects,
                     const char *suffix) {
@@ -47,7 +47,7 @@ static void find_below(const struct program *p, struct net_router *router, bool 
         for (int i = 0; i < p->nodes; i++)
             if (reached[i] && !gates[i])
                 router->expert[i] =
-                    router->expert[i] == NOBODY || router->expert[i] == own ? own : SEVERAL;
+                    router->expert[i] == NO_EXPERT || router->expert[i] == own ? own : SEVERAL;
     }
 }
 
@@ -55,16 +55,16 @@ static void find_below(const struct program *p, struct net_router *router, bool 
 static void find_above(const struct program *p, struct net_router *router) {
     for (int i = 0; i < p->nodes; i++) {
         const struct node *v = &p->node[i];
-        int own[2] = {NOBODY, NOBODY}, rows = 0;
+        int own[2] = {NO_EXPERT, NO_EXPERT}, rows = 0;
         for (int k = 0; k < 2; k++)
             if (v->argument[k] >= 0 && p->node[v->argument[k]].on)
                 own[rows++] = router->expert[v->argument[k]];
         bool alone = rows == 1 || (rows == 2 && own[0] == own[1]);
-        if (router->expert[i] == NOBODY && v->on && alone && own[0] >= 0)
+        if (router->expert[i] == NO_EXPERT && v->on && alone && own[0] >= 0)
             router->expert[i] = own[0];
     }
     for (int i = 0; i < p->nodes; i++)
-        router->expert[i] = router->expert[i] < 0 ? NOBODY : router->expert[i];
+        router->expert[i] = router->expert[i] < 0 ? NO_EXPERT : router->expert[i];
 }
 
 /* The outputs of experts, if all have one, and on one population. */
@@ -94,7 +94,7 @@ static void find_experts(struct program *p, struct net_router *router) {
     if (!reached || !router->expert || !router->output)
         return;
     for (size_t i = 0; i < nodes; i++)
-        router->expert[i] = NOBODY;
+        router->expert[i] = NO_EXPERT;
     find_below(p, router, reached, reached + nodes);
     find_above(p, router);
     find_outputs(p, router);

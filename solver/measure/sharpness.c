@@ -31,7 +31,9 @@ void sharpness_free(struct sharpness *s) {
 static int take_root(double *H, int C, double *V, struct err *err) {
     double *values = V + C * C;
     memcpy(V, H, (size_t)(C * C) * sizeof *V);
-    if (LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'V', 'U', C, V, C, values))
+    int info = LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'V', 'U', C, V, C, values);
+    TRY(err_lapack_memory(err, info, "the curvature of the loss"));
+    if (info)
         return err_overflow(err, "the curvature of the loss is not finite");
     for (ptrdiff_t c = 0; c < C; c++)
         for (ptrdiff_t d = 0; d < C; d++) {
@@ -98,6 +100,7 @@ static int largest_eigenvalue(const struct net *net, const double *root, double 
     transpose_square(K, n);
     apply_root(net, root, n, K);
     int info = LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'N', 'U', n, K, n, values);
+    TRY(err_lapack_memory(err, info, "the sharpness"));
     *value = values[n - 1] / net->setup.data.P;
     return info ? err_set(err, CODE_NUMERICAL, "the eigenvalues of the sharpness do not converge")
                 : CODE_OK;

@@ -174,6 +174,7 @@ static int solve_eigen(double *K, int R, const char *name, double *values, struc
         if (!isfinite(K[i]))
             return err_overflow(err, "kernel %s is not finite", name);
     int info = LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'V', 'U', R, K, R, values);
+    TRY(err_lapack_memory(err, info, "the eigenvalues of kernel %s", name));
     if (info)
         return err_set(err, CODE_NUMERICAL, "the eigenvalues of kernel %s do not converge", name);
     for (int i = 0; i < R / 2; i++) {
