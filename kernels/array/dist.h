@@ -1,10 +1,10 @@
 /* Ranks: the processes of `mpirun -n R`, all of which run this program. Built without MPI (with:
  * make MPI=1) there is one, and all of this is trivial.
  *
- * Ranks share out whole runs (solver/run/run.c) or, of one run, whole blocks of sites (backend.h).
- * They make the same calls in the same order, from their main thread; everything that these decide
- * is the same on all of them to the last bit. Only rank 0 reads and writes files and prints; but
- * states of whole runs (solver/run/states.h) are files of the rank that makes them. */
+ * Ranks share out whole runs (solver/run/ensemble.c) or, of one run, whole blocks of sites
+ * (backend.h). They make the same calls in the same order, from their main thread; everything that
+ * these decide is the same on all of them to the last bit. Only rank 0 reads and writes files and
+ * prints; but states of whole runs (solver/run/states.h) are files of the rank that makes them. */
 #pragma once
 
 #include <stdbool.h>

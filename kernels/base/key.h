@@ -60,7 +60,7 @@ struct param_row {
 
 /* What a section with free keys gives (struct param_section): NAME = FACTOR N^POWER, in the order
  * of the names, and powers of other quantities, which are numbers once the configuration is whole
- * (factor_quantities in solver/settings/factor.h): they are then multiplied into the factor. */
+ * (factor_quantities in solver/settings/param_keys.h): they are then multiplied into the factor. */
 enum { FACTOR_QUANTITIES = 7 };
 struct factor {
     const char *name;

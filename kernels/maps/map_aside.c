@@ -13,12 +13,8 @@ int map_follow(struct map *map, const struct map *leader, struct err *err) {
                                source->group, 0, err);
 }
 
-static bool has_bases(const struct map *map) {
-    return map->kind == &map_limit || map->kind == &map_adam;
-}
-
 int map_rank(const struct map *map, bool forward) {
-    if (!has_bases(map))
+    if (!map_has_bases(map))
         return 0;
     return forward ? limit_of(map)->q.rows : limit_of(map)->p.rows;
 }
@@ -43,7 +39,7 @@ static struct direction direction_of(struct limit_state *limit, bool forward) {
 void map_set_aside(struct map *map, bool forward, struct map_aside *aside) {
     *aside = (struct map_aside){
         .forward = forward, .x = map->x, .now = map->terms ? map->terms->now : 0};
-    if (!has_bases(map))
+    if (!map_has_bases(map))
         return;
     struct limit_state *limit = limit_of(map);
     struct direction d = direction_of(limit, forward);
@@ -62,7 +58,7 @@ void map_put_back(struct map *map, const struct map_aside *aside) {
     map->x = aside->x;
     if (map->terms)
         map->terms->now = aside->now;
-    if (!has_bases(map))
+    if (!map_has_bases(map))
         return;
     struct limit_state *limit = limit_of(map);
     struct direction d = direction_of(limit, aside->forward);

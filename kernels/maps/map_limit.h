@@ -62,9 +62,12 @@ int map_meet(struct map *map, bool forward, struct rows x, bool delayed, double 
 int map_meet_after(struct map *map, struct rows x, struct rows out, double **R, bool *late,
                    struct err *err);
 
-/* Kinds limit and adam. */
+static inline bool map_has_bases(const struct map *map) {
+    return map->kind == &map_limit || map->kind == &map_adam;
+}
+
 static inline struct limit_state *limit_of(const struct map *map) {
-    assert(map->kind == &map_limit || map->kind == &map_adam);
+    assert(map_has_bases(map));
     return map->state;
 }
 

@@ -102,8 +102,7 @@ static const struct array *basis_of(const struct map *map, bool forward) {
 }
 
 int map_look(struct map *map, bool forward, struct rows x, struct err *err) {
-    bool meets = map->kind == &map_limit || map->kind == &map_adam;
-    if (!meets || map->declared.uses > 1 ||
+    if (!map_has_bases(map) || map->declared.uses > 1 ||
         (forward ? limit_of(map)->leader != NULL : !map_meets_backward(map)))
         return CODE_OK;
     const struct array *basis = basis_of(map, forward);

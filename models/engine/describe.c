@@ -4,8 +4,7 @@
 
 #include <errno.h>
 
-/* One more element of a list; NULL, and the list is gone, where there is no memory for it. */
-static json_t *with_element(json_t *list, json_t *element) {
+json_t *describe_append(json_t *list, json_t *element) {
     if (!json_array_append_new(list, element))
         return list;
     json_decref(list);
@@ -30,7 +29,7 @@ static json_t *with_word(json_t *object, const char *key, const char *word) {
 json_t *describe_list(const double *values, size_t count) {
     json_t *list = json_array();
     for (size_t k = 0; k < count && list; k++)
-        list = with_element(list, json_real(values[k]));
+        list = describe_append(list, json_real(values[k]));
     return list;
 }
 
@@ -180,7 +179,7 @@ static int state_of(const struct net *net, const struct node *v) {
 static json_t *describe_arguments(const struct node *v) {
     json_t *list = json_array();
     for (int k = 0; k < 2 && v->argument[k] >= 0 && list; k++)
-        list = with_element(list, json_integer(v->argument[k]));
+        list = describe_append(list, json_integer(v->argument[k]));
     return list;
 }
 
@@ -192,7 +191,7 @@ static json_t *describe_part(const struct program *p, int at, int g) {
         return at == g ? json_string("g") : json_integer(at);
     json_t *list = json_array();
     for (int k = 0; k < 2 && v->argument[k] >= 0 && list; k++)
-        list = with_element(list, describe_part(p, v->argument[k], g));
+        list = describe_append(list, describe_part(p, v->argument[k], g));
     json_t *out = with_word(json_pack("{s:s, s:o}", "operation", name_of(v), "arguments", list),
                             "rule", v->op->rule_of ? v->op->name : NULL);
     for (const struct constant_field *field = v->op->constants; field && field->name && out;
@@ -207,9 +206,9 @@ static json_t *describe_part(const struct program *p, int at, int g) {
 static json_t *describe_adjoint(const struct net *net, const struct node *v) {
     json_t *list = json_array();
     for (int k = 0; k < 2 && v->argument[k] >= 0 && list; k++)
-        list = with_element(list, v->plan.part[k] < 0
-                                      ? json_null()
-                                      : describe_part(net->program, v->plan.part[k], v->plan.g));
+        list = describe_append(list, v->plan.part[k] < 0
+                                         ? json_null()
+                                         : describe_part(net->program, v->plan.part[k], v->plan.g));
     return list;
 }
 
@@ -259,7 +258,7 @@ static json_t *list(const struct net *net, int count,
     json_t *out = json_array();
     for (int k = 0; k < count && out; k++)
         if (!wanted || wanted(&net->program->node[k]))
-            out = with_element(out, describe(net, k));
+            out = describe_append(out, describe(net, k));
     return out;
 }
 

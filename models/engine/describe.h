@@ -11,8 +11,9 @@
  * alone, of the limit or of a width. The caller gives the object back with json_decref. */
 int describe_net(const struct net *net, json_t **out, struct err *err);
 
-/* NULL without memory. */
+/* NULL without memory. describe_append uses up the element and, where there is none, the list. */
 json_t *describe_list(const double *values, size_t count);
+json_t *describe_append(json_t *list, json_t *element);
 
 /* The sentence where jansson has given nothing since errno was 0: no memory, or (CODE_INPUT) a
  * number or a text that JSON does not know. */

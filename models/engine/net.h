@@ -235,7 +235,7 @@ struct net_output {
 };
 
 /* Where the parameters are, from where they were committed last (net_place). */
-struct net_place {
+struct net_progress {
     int t;                     /* steps so far; of an adaptive integrator, measured times */
     double weight[MAP_STAGES]; /* of the kept evaluations, in the way from W_n */
     double *stage_Delta;       /* [MAP_STAGES][P]: Delta of these; with loss_in_cotangent 1 */
@@ -279,7 +279,7 @@ struct net {
     struct net_batch batch;
     struct net_gates gates;
     struct net_output output;
-    struct net_place place;
+    struct net_progress place;
 };
 
 /* net must not move afterwards; free it in any case. */

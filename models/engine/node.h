@@ -335,8 +335,8 @@ int program_result(const struct program *p, struct err *err);
 /* One more element of a list, as base_grow; NULL after a failure. */
 void *program_grow(struct program *p, void *list, int *count, size_t size);
 
-/* Completes node->weight: missing numbers are 1, those of the settings of the user are multiplied
- * in, and the net lists it. false after a failure. */
+/* Completes node->matrix.weight: missing numbers are 1, those of the settings of the user are
+ * multiplied in, and the net lists it. false after a failure. */
 bool weight_settle(struct program *p, struct node *node);
 /* If this matrix is tied and has a use, node becomes one more of them, with the population that it
  * reads. false: this is the first. */

@@ -260,12 +260,8 @@ static int constant_prepare(struct net *net, struct node *v, struct err *err) {
 static json_t *constant_values(const struct node *v) {
     json_t *rows = json_array();
     size_t each = constant_period(v->on);
-    for (int s = 0; s < v->per; s++) {
-        json_t *row = json_array();
-        for (size_t i = 0; i < each; i++)
-            json_array_append_new(row, json_real(v->constant.given[(size_t)s * each + i]));
-        json_array_append_new(rows, row);
-    }
+    for (size_t s = 0; s < (size_t)v->per && rows; s++)
+        rows = describe_append(rows, describe_list(v->constant.given + s * each, each));
     return rows;
 }
 

@@ -9,9 +9,9 @@
  * one, and each replicate is one draw of it. A replicate draws by the law of networks if its site
  * averages of order S^-1/2 have the law that averages of order N^-1/2 have in a network. All of
  * them that count are averages of one row of a forward pass with one of a backward pass, or with a
- * column of a look or of the read-out. Hence, in such a limit (net->random),
+ * column of a look or of the read-out. Hence, in such a limit (net->gates.random),
  *
- *   - looks and the read-out are iid, and nothing is subtracted from looks (program.c);
+ *   - looks and the read-out are iid, and nothing is subtracted from looks (matrices.c);
  *   - what a matrix draws in a backward pass is conditioned on what the matrix has met, as it must
  *     be, but matched with nothing (population.h, loose). Normals of forward passes stay matched
  *     among themselves;

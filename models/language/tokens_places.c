@@ -29,10 +29,10 @@ static struct value mix_places_adjoint(struct program *p, int v, int k, struct v
 static json_t *entries_of(const struct node *v) {
     json_t *entries = json_array();
     for (ptrdiff_t s = 0; s < v->per; s++)
-        for (int t = 0; t < v->constant.by; t++) {
+        for (int t = 0; t < v->constant.by && entries; t++) {
             double x = v->constant.given[s * v->constant.by + t];
             if (x != 0)
-                json_array_append_new(entries, json_pack("[i,i,f]", (int)s, t, x));
+                entries = describe_append(entries, json_pack("[i,i,f]", (int)s, t, x));
         }
     return entries;
 }

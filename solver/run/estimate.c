@@ -8,14 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-    LEAST_TRIED = 4,
-    FEW_STEPS = 2,
-    MORE_STEPS = 8,
-    GROWTH = 4,
-    MOST_PART = 8,
-    SITES_PER_REPLICATE = 64
-};
+enum { LEAST_TRIED = 4, FEW_STEPS = 2, MORE_STEPS = 8, GROWTH = 4, MOST_PART = 8 };
 #define SHORT 0.1  /* seconds */
 #define TIMED 0.03 /* seconds that the clock and other work on the machine change little */
 enum { LEAST_REPLICATES = 8 };

@@ -3,7 +3,6 @@
 #include "models/engine/node.h"
 #include "solver/run/ensemble.h"
 
-enum { SITES_PER_REPLICATE = 64 }; /* docs/method.md, section 3 */
 enum { LIVES = 10 }; /* weights of the start that fall to e^-LIVES are forgotten early in a run */
 #define ROUNDED 1e-9 /* of a sum of equal shares */
 

@@ -15,6 +15,7 @@ double memory_most(void);
 /* forecast.c: what can be said of a run before it begins: bases that will grow, scale of inputs,
  * few sites. */
 
+enum { SITES_PER_REPLICATE = 64 }; /* biases are below half an error (docs/method.md, section 3) */
 /* Adds these notes to run->notes and tells them on the log. For run_open. */
 int forecast_notes(struct run *run, struct err *err);
 /* Those of the limit alone, which depend on its sites. For a limit that begins again. */
@@ -35,8 +36,9 @@ int sites_record(struct run *run, struct err *err);
  * hinders, where it is memory. All ranks call it. */
 int sites_raise(struct run *run, int code, bool *again, struct err *err);
 
-/* Each kind of sites that the limit draws, so many times fewer. */
+/* Each kind of sites that the limit draws, so many times fewer; and twice as many. */
 void sites_divide(struct config *config, int by);
+void sites_double(struct config *config);
 
 /* recheck.c: the limit again, for its errors: the first replicate at a third of the tolerance
  * (check_tolerance), and each replicate in two halves of its sites (halves; record.h). Both come
@@ -47,7 +49,7 @@ void sites_divide(struct config *config, int by);
  * many, must be the same limit, which a program may miss that selects so many sites. Else
  * CODE_INPUT. */
 int recheck_check(const struct run *run, struct err *err);
-/* What this rank makes, if it was asked for; the record run->limit must be declared. */
+/* What this rank makes, if it was asked for; the record run->results.limit must be declared. */
 int recheck_compute(struct run *run, struct err *err);
 /* What all ranks made, to all ranks. */
 int recheck_collect(struct run *run, struct err *err);

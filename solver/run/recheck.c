@@ -26,10 +26,7 @@ struct run recheck_half(const struct run *run, int number) {
 /* Where sites = auto finds too few of them. */
 static struct run twice_of(const struct run *run) {
     struct run twice = *run;
-    twice.config.solver.sites *= 2;
-    twice.config.solver.unit_sites *= 2;
-    if (!network_keeps_nodes(&run->config.network))
-        twice.config.solver.expert_sites *= 2;
+    sites_double(&twice.config);
     return twice;
 }
 

@@ -22,6 +22,12 @@ void sites_divide(struct config *config, int by) {
             *number_of(&config->solver, k) /= by;
 }
 
+void sites_double(struct config *config) {
+    for (int k = 0; k < KINDS; k++)
+        if (has_kind(config, k))
+            *number_of(&config->solver, k) *= 2;
+}
+
 void sites_begin(struct config *config, int K) {
     struct solver_settings *solver = &config->solver;
     if (solver->sites)
@@ -51,13 +57,10 @@ static bool too_few(const struct record *record) {
 
 /* CODE_INPUT or CODE_SYSTEM where there is no room for them. */
 static int double_sites(struct run *run, struct err *err) {
-    for (int k = 0; k < KINDS; k++) {
-        int *number = number_of(&run->config.solver, k);
-        if (has_kind(&run->config, k) && *number > SITES_MOST / 2)
+    for (int k = 0; k < KINDS; k++)
+        if (has_kind(&run->config, k) && *number_of(&run->config.solver, k) > SITES_MOST / 2)
             return err_set(err, CODE_INPUT, "%s is at most %d", kind[k], SITES_MOST);
-        if (has_kind(&run->config, k))
-            *number *= 2;
-    }
+    sites_double(&run->config);
     run_split(run);
     return memory_check(run, err);
 }

@@ -24,7 +24,7 @@ struct state {
 /* The ini of a result whose states were kept; to be freed. */
 int states_ini(char **ini, const char *output, struct err *err);
 /* Rank 0: the folder of an output, where states are to be kept or found. Earlier states are checked
- * (run->go_on), or removed (force), or refused. */
+ * (run->states.resume), or removed (force), or refused. */
 int states_open(struct run *run, const char *output, bool force, struct err *err);
 /* All ranks, behind it: where it is. */
 int states_share(struct run *run, struct err *err);

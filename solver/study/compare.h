@@ -39,6 +39,6 @@ int compare_fit(const struct run *run, struct comparison *comparison, struct err
 
 bool compare_is_term(const char *name); /* of the coordinate check */
 
-/* Tables on standard output (compare_table.c): the loss of one side, then z, exponents of the
+/* Tables on standard output: the loss of one side, then z, exponents of the
  * approach and those of the coordinate check side by side. */
 int compare_table_print(const struct compare *compare, struct err *err);
