@@ -338,13 +338,13 @@ TEST(networks_have_the_fields_of_the_limit) {
     assert_true(moved * root[0] > 2.2);
 }
 
-/* The gradient of the loss for input mu is y_mu - f_mu times that of f, and so its kernel; G3
- * serves all inputs. Three roundings. */
+/* The gradient of the loss for input mu is y_mu - f_mu times that of f, and so its kernel; that
+ * of g_h3 serves all inputs, and has that of g_h1 behind it. Three roundings. */
 TEST(kernels_of_the_loss) {
     static const char *const names[][2] = {{"G1_equal", "G1_loss_equal"},
                                            {"K_g_h3_equal", "K_g_h3_loss_equal"}},
                              *const more[] = {"output.gradients=yes", "output.kernels=equal",
-                                              "output.kernels_of=g_h3", NULL};
+                                              "output.kernels_of=g_h3 g_h1", NULL};
     for (int k = 0; k < 4; k++) {
         FREED(run_free) struct run run;
         FREED(record_free) struct record record;

@@ -147,7 +147,10 @@ def test_samples():
     found, again = optimum.find(points, True, 64), optimum.find(points, True, 64)
     assert np.array_equal(found.sample, again.sample) and found.at == again.at
     assert not np.array_equal(found.sample, optimum.find(points, True, 128).sample)
-    assert (found.sample < found.low).sum() <= 25 and (found.sample > found.high).sum() <= 25
+    for sample, low, high in ((found.sample, found.low, found.high),
+                              (found.sample_value, found.value_low, found.value_high)):
+        assert (sample < low).sum() < 25 <= (sample <= low).sum()  # 2.5 % of 1000
+        assert (sample > high).sum() < 25 <= (sample >= high).sum()
     bare = optimum.find(make(np.random.default_rng(5), parabola, -2, 0.5, 0, 0, 9, 6), True, 64)
     # the spline of asinh of a parabola, of values half apart: a twentieth of a step
     assert bare.reason == optimum.KNOWN and abs(bare.at - 0.13) < 0.025

@@ -227,6 +227,10 @@ def test_optimizers_and_ties_have_templates_of_their_own(pages):
     assert r"\vartheta(t)\bigl[" in pages["adamw"].latex()
     assert r"c\,\omega(t,s)\,\Delta(s)" in pages["momentum"].latex()
     assert r"\sum_{k'}\sum_{s<t}\bigl[A_{k,k'}(t,s)" in pages["examples/tied.ini"].latex()
+    for process in (one.value for one in pages["examples/tied.ini"].theory.quantities.values()):
+        for kind in (structure.Memory, structure.Learned):  # of each use, of all four
+            assert getattr(process, "use", None) is None or \
+                [term.use for term in process.terms if isinstance(term, kind)] == [0, 1, 2, 3]
 
 
 def test_muon_and_what_it_leaves_have_rates_of_their_own():
