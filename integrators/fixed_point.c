@@ -32,16 +32,16 @@ double fixed_point_probe(const struct network *network, double probe) {
 enum { TRIES = 2, WINDOWS = 8 };
 
 /* Counts the forward passes of a run: those of its steps, for an adaptive one also that which
- * judges a try, and looks at other inputs at the start (net_start) and when test inputs are due. */
+ * judges a try, and predictions at the start (net_start) and when test inputs are due. */
 static double window_of(const struct net_setup *setup, const struct training *training) {
     const struct integrator *integrator = integrator_of(training);
     int P = setup->data.P, inputs = setup->data.inputs, tests = setup->data.tests,
         steps = training->steps - 1;
     double each = integrator->adaptive ? TRIES * (integrator->stages + 1)
                                        : (double)training->flow.substeps * integrator->stages;
-    int start = inputs > P ? (inputs + P - 1) / P : 0, look = (tests + P - 1) / P;
+    int start = inputs > P ? (inputs + P - 1) / P : 0, passes = (tests + P - 1) / P;
     int due = tests ? 2 + steps / setup->measure.test_every : 0;
-    return 1 + steps * each + start + (double)due * look;
+    return 1 + steps * each + start + (double)due * passes;
 }
 
 /* CODE_INPUT where a window has more rows than int counts. */
@@ -65,8 +65,8 @@ static int find_field(const struct net_setup *setup, const struct training *trai
     return CODE_OK;
 }
 
-/* Looks at the test inputs where they are due at measured time t, as the observer does. */
-static int look_at_tests(struct net *net, int t, struct err *err) {
+/* Predicts the test inputs where they are due at measured time t, as the observer does. */
+static int predict_tests(struct net *net, int t, struct err *err) {
     const struct net_setup *setup = &net->setup;
     bool due = setup->data.tests && t % setup->measure.test_every == 0;
     return due ? net_predict(net, setup->data.inputs, setup->data.tests, NULL, err) : CODE_OK;
@@ -100,7 +100,7 @@ static int run_pass(struct iteration *it, enum tape_mode mode, enum field_pass p
         int code = it->reached ? integrator->advance(net, training, it->y, err)
                                : net_evaluate(net, training->loss, it->y, err);
         if (!code && !measure && !runs_away(it, pass))
-            code = look_at_tests(net, it->reached, err);
+            code = predict_tests(net, it->reached, err);
         code = backend_cause(net->setup.backend, code, err);
         if (code && code != CODE_NUMERICAL)
             return code;

@@ -148,7 +148,7 @@ static int check_residual(const double *x, int base, int n, size_t sites, int gr
     assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
     int again;
     struct basis_known look = {0};
-    ASK(basis_look(first, x_rows, &look, &err));
+    ASK(basis_ask(first, x_rows, &look, &err));
     ASK(basis_residual(first, x_rows, look, threshold, &out, NULL, &again, &err));
     assert_int_equal(again, kept);
     assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);

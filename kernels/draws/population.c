@@ -71,7 +71,8 @@ static int enter_kept(struct population *population, struct rows x, struct rows 
  * is left of them. Directions that do not exist, where all sites are full, are zero. */
 static int enter_span(struct population *population, struct rows normals, struct err *err) {
     struct array *waiting = &population->span.waiting;
-    bool aside = population->draws.stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
+    bool aside =
+        population->draws.stream.purpose == PURPOSE_PREDICT; /* what waited will wait again */
     int first = count_waiting(population);
     TRY(append_rows(waiting, normals, err));
     TRY((basis_straightens(waiting->backend) ? enter_straight : enter_kept)(
@@ -288,7 +289,7 @@ void population_set_aside(struct population *population, uint32_t draw,
                                       .unmatched = population->span.unmatched,
                                       .full = population->span.full};
     population->span.behind = population->span.rows.rows;
-    population->draws.stream.purpose = PURPOSE_LOOK;
+    population->draws.stream.purpose = PURPOSE_PREDICT;
     population->draws.stream.draw = draw;
 }
 

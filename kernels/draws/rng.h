@@ -14,15 +14,15 @@
 
 /* Never renumbered: stored results depend on the values. */
 enum purpose {
-    PURPOSE_POOL = 1,   /* matched normals and thin matrices of a population; owner = population */
-    PURPOSE_MATRIX = 2, /* rows of an explicit W(0); owner = map */
-    PURPOSE_DATA = 3,   /* owners: solver/data (normals 0, tokens, corpus, mixture) */
-    PURPOSE_BIAS = 4,   /* router biases (owner 0) and noise (owner 1), for all runs of a seed;
-                           selection biases, owner = block */
-    PURPOSE_PROBE = 5,  /* permutations of sites for probes; owner = population */
-    PURPOSE_LOOK = 6,   /* what inputs that are only looked at meet; owner = population */
-    PURPOSE_ORDER = 7,  /* permutations of the inputs, draw = epoch */
-    PURPOSE_NOISE = 8   /* noise of rows, draw = step rows + row; owner = operation */
+    PURPOSE_POOL = 1,    /* matched normals and thin matrices of a population; owner = population */
+    PURPOSE_MATRIX = 2,  /* rows of an explicit W(0); owner = map */
+    PURPOSE_DATA = 3,    /* owners: solver/data (normals.c, tokens.c, corpus.c, data.c) */
+    PURPOSE_BIAS = 4,    /* router biases (owner 0) and noise (owner 1), for all runs of a seed;
+                            selection biases, owner = block */
+    PURPOSE_PROBE = 5,   /* permutations of sites for probes; owner = population */
+    PURPOSE_PREDICT = 6, /* what inputs that are only predicted meet; owner = population */
+    PURPOSE_ORDER = 7,   /* permutations of the inputs, draw = epoch */
+    PURPOSE_NOISE = 8    /* noise of rows, draw = step rows + row; owner = operation */
 };
 
 enum { RNG_OWNERS = 1 << 16 };

@@ -323,7 +323,7 @@ size_t basis_step(struct rows x) {
     return x.array->backend->distant && x.count <= TOGETHER ? (size_t)x.count + 1 : 1;
 }
 
-int basis_look(struct rows base, struct rows x, struct basis_known *known, struct err *err) {
+int basis_ask(struct rows base, struct rows x, struct basis_known *known, struct err *err) {
     const struct backend *backend = x.array->backend;
     size_t n = (size_t)x.count, step = basis_step(x);
     TRY(base_alloc(&known->products, n * (size_t)base.count, sizeof *known->products, err));

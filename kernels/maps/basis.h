@@ -16,7 +16,7 @@ struct basis_known {
 };
 size_t basis_step(struct rows x);
 /* Finds it, in a zeroed struct; it comes late where a hold has begun. */
-int basis_look(struct rows base, struct rows x, struct basis_known *known, struct err *err);
+int basis_ask(struct rows base, struct rows x, struct basis_known *known, struct err *err);
 void basis_forget(struct basis_known *known);
 
 /* What rows x add to an orthonormal set `base` (may be empty): row by row, the part of x outside of

@@ -18,7 +18,7 @@
  * down: a central difference, with bias of order epsilon^2, that sees the jump of a mask or of a
  * derivative when epsilon is not too small.
  *
- * An evaluation may end after its forward pass, as looks at other inputs do: its y is 0, nothing
+ * An evaluation may end after its forward pass, as predictions do: its y is 0, nothing
  * responds to its fields, and nothing is learned from it, but x has its kernel and its A like any
  * other. Normals are drawn once and serve all sweeps, through the causal factors of the kernels. */
 #pragma once

@@ -120,7 +120,7 @@ struct map_some {
  * what its kind keeps. */
 struct map_terms {
     int evaluations, numbers; /* begun so far; numbers of c */
-    int now;                  /* the last evaluation that is no look at other inputs */
+    int now;                  /* the last evaluation that is no prediction */
     double *c, *velocity;     /* c of each row of each; what an optimizer that adds remembers */
     double *decay;            /* [evaluations] */
     int kept[MAP_STAGES];     /* evaluations, by their number */
@@ -222,7 +222,7 @@ int map_remember(struct map *map, struct err *err);
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 /* On a device: the next pass in this direction will have these rows, as they are. What its basis
  * must know of them is asked for, and comes with whatever is waited for before. */
-int map_look(struct map *map, bool forward, struct rows x, struct err *err);
+int map_ask_ahead(struct map *map, bool forward, struct rows x, struct err *err);
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
 /* out += what map_backward writes: of kinds that have add_backward. */
 int map_add_backward(struct map *map, struct rows y, struct rows out, struct err *err);

@@ -27,8 +27,8 @@ static void limit_free(struct map *map) {
     array_free(&limit->K);
     array_free(&limit->normals);
     backend_arrive(map->declared.source->backend, NULL, 0);
-    basis_forget(&limit->looked[0].known);
-    basis_forget(&limit->looked[1].known);
+    basis_forget(&limit->asked[0].known);
+    basis_forget(&limit->asked[1].known);
     free(limit->x_q);
     free(limit->x_e);
     free(limit->y_p);

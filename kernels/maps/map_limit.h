@@ -17,12 +17,12 @@ struct limit_state {
     int q_count, e_count, p_count;
     bool late; /* x_q of the last pass may not have come (backend_arrive) */
     /* What the next passes, backward and forward, find out first, where it was asked for before
-     * (map_look): rows, and what is known of them beside the basis of `rank` rows. */
-    struct map_looked {
+     * (map_ask_ahead): rows, and what is known of them beside the basis of `rank` rows. */
+    struct map_asked {
         struct rows x;
         int rank;
         struct basis_known known;
-    } looked[2];
+    } asked[2];
     /* These, x_e and y_p are of a map that remembers: */
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
     double *y_normals;    /* [y.count][normal_count]: <y_mu, normals_a> */

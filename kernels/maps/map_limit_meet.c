@@ -101,18 +101,18 @@ static const struct array *basis_of(const struct map *map, bool forward) {
     return forward ? &limit_of(map)->q : &limit_of(map)->p;
 }
 
-int map_look(struct map *map, bool forward, struct rows x, struct err *err) {
+int map_ask_ahead(struct map *map, bool forward, struct rows x, struct err *err) {
     if (!map_has_bases(map) || map->declared.uses > 1 ||
         (forward ? limit_of(map)->leader != NULL : !map_meets_backward(map)))
         return CODE_OK;
     const struct array *basis = basis_of(map, forward);
-    struct map_looked *looked = &limit_of(map)->looked[forward];
-    if (looked->known.squares) /* of a pass that failed */
+    struct map_asked *asked = &limit_of(map)->asked[forward];
+    if (asked->known.squares) /* of a pass that failed */
         backend_arrive(basis->backend, NULL, 0);
-    basis_forget(&looked->known);
-    *looked = (struct map_looked){.x = rows_main(x), .rank = basis->rows};
+    basis_forget(&asked->known);
+    *asked = (struct map_asked){.x = rows_main(x), .rank = basis->rows};
     backend_later(basis->backend, true);
-    int code = basis_look(array_all(basis), looked->x, &looked->known, err);
+    int code = basis_ask(array_all(basis), asked->x, &asked->known, err);
     backend_later(basis->backend, false);
     return code;
 }
@@ -121,16 +121,16 @@ int map_look(struct map *map, bool forward, struct rows x, struct err *err) {
 static int find_known(struct map *map, bool forward, struct rows x, struct basis_known *known,
                       struct err *err) {
     const struct array *basis = basis_of(map, forward);
-    struct map_looked *looked = &limit_of(map)->looked[forward];
-    if (looked->known.squares && looked->rank == basis->rows && looked->x.array == x.array &&
-        looked->x.first == x.first && looked->x.count == x.count) {
-        *known = looked->known;
-        *looked = (struct map_looked){0};
+    struct map_asked *asked = &limit_of(map)->asked[forward];
+    if (asked->known.squares && asked->rank == basis->rows && asked->x.array == x.array &&
+        asked->x.first == x.first && asked->x.count == x.count) {
+        *known = asked->known;
+        *asked = (struct map_asked){0};
         backend_arrive(basis->backend, known->squares, (size_t)x.count);
         return CODE_OK;
     }
     backend_hold(basis->backend, true);
-    int code = basis_look(array_all(basis), x, known, err);
+    int code = basis_ask(array_all(basis), x, known, err);
     backend_hold(basis->backend, false);
     return code;
 }

@@ -1,6 +1,6 @@
 #include "models/engine/apart.h"
 
-#define APART (3u << 30) /* the first number of a draw; looks stay below (predict.c) */
+#define APART (3u << 30) /* the first number of a draw; predictions stay below (predict.c) */
 
 /* The number of a penalty is one that the net measures. */
 static bool is_penalty(const struct net *net, const double *values) {

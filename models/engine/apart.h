@@ -12,7 +12,7 @@
 #include "models/engine/node.h"
 
 /* What passes that leave no trace overwrite, put aside before them and taken back behind them:
- * looks at other inputs (predict.c) and gradients apart (apart.c). */
+ * predictions (predict.c) and gradients apart (apart.c). */
 
 /* Copies of the rows and numbers of the net, and room for marks of what the passes add to. From
  * aside_put to aside_free companions of the rows rest. */

@@ -271,7 +271,7 @@ static int all_bytes(const struct net *net, double evaluations, int T, double *b
     total += net->host_bytes;
     if (setup->data.inputs + setup->data.tests > setup->data.P ||
         (setup->measure.apart && net->output.loss_in_cotangent))
-        total *= 2; /* put aside in a look, or while gradients are found apart */
+        total *= 2; /* put aside in a prediction, or while gradients are found apart */
     for (int i = 0; i < net->thins.count; i++) {
         bool matched = !setup->N || setup->limit.balanced; /* waits, is projected, is in the span */
         const struct array *W = &net->thins.item[i]->W;

@@ -92,31 +92,31 @@ static void finish_for(struct net *net, const struct node *v, bool late) {
     finish_nodes(net, count);
 }
 
-/* Matrices that meet the rows of node i look at them. */
-static int look_at(const struct net *net, int i, struct err *err) {
+/* Matrices that meet the rows of node i ask a device about them. */
+static int ask_ahead(const struct net *net, int i, struct err *err) {
     const struct program *p = net->program;
-    for (int k = p->node[i].plan.looks; k >= 0; k = p->node[k].plan.looks_too)
-        TRY(map_look(p->node[k].matrix.map, p->node[k].of < 0, p->node[i].value, err));
+    for (int k = p->node[i].plan.asks_ahead; k >= 0; k = p->node[k].plan.asks_ahead_too)
+        TRY(map_ask_ahead(p->node[k].matrix.map, p->node[k].of < 0, p->node[i].value, err));
     return CODE_OK;
 }
 
-int program_look_ahead(const struct net *net, struct err *err) {
+int program_ask_ahead(const struct net *net, struct err *err) {
     for (int i = net->program->nodes; i < net->program->all; i++)
         if (net->program->node[i].op->traits & OP_CONSTANT)
-            TRY(look_at(net, i, err));
+            TRY(ask_ahead(net, i, err));
     return CODE_OK;
 }
 
 /* Finds on a device which matrices meet the rows of each node. */
-static void find_looks(struct program *p) {
+static void find_asks(struct program *p) {
     for (int i = 0; i < p->all; i++)
-        p->node[i].plan.looks = p->node[i].plan.looks_too = -1;
+        p->node[i].plan.asks_ahead = p->node[i].plan.asks_ahead_too = -1;
     for (int i = p->all - 1; i >= 0 && backend_has_later(p->net->setup.backend); i--) {
         struct node *v = &p->node[i];
         if (!(v->op->traits & OP_MEETS))
             continue;
-        v->plan.looks_too = p->node[v->argument[0]].plan.looks;
-        p->node[v->argument[0]].plan.looks = i;
+        v->plan.asks_ahead_too = p->node[v->argument[0]].plan.asks_ahead;
+        p->node[v->argument[0]].plan.asks_ahead = i;
     }
 }
 
@@ -175,7 +175,7 @@ static int run_forward(struct net *net, struct err *err) {
         TRY(base_go_on(&net->setup.stop, err));
         if (!p->node[i].plan.idle)
             TRY(node_run(net, &p->node[i], err));
-        TRY(look_at(net, i, err));
+        TRY(ask_ahead(net, i, err));
         if (!p->node[i].on && p->experts)
             selected_refresh(net, i);
         measure_node(net, i, false);
@@ -219,7 +219,7 @@ static int run_until(struct net *net, int *next, int end, struct err *err) {
         if (!net->program->node[*next].plan.forward)
             TRY(node_run(net, &net->program->node[*next], err));
         if (!(net->program->node[*next].op->traits & OP_CONSTANT))
-            TRY(look_at(net, *next, err));
+            TRY(ask_ahead(net, *next, err));
         poison_unread(net->program, *next);
     }
     return CODE_OK;
@@ -337,7 +337,7 @@ static int give_rows(struct net *net, struct err *err) {
     struct program *p = net->program;
     struct rows w = array_all(&p->node[p->read_out].matrix.thin->W);
     TRY(adjoint_prepare(p, err));
-    find_looks(p);
+    find_asks(p);
     TRY(give_numbers(net, err));
     FOR_EACH (struct kernel, kernel, net->kernels) {
         const struct node *v = &p->node[kernel->node < 0 ? 0 : kernel->node];

@@ -319,7 +319,7 @@ int net_evaluate(struct net *net, const struct loss *loss, const double *y, stru
     const struct program *p = net->program;
     bool behind = !net->output.loss_in_cotangent && !p->node[p->read_out].matrix.thin->A;
     net_load_batch(net);
-    TRY(program_look_ahead(net, err));
+    TRY(program_ask_ahead(net, err));
     TRY(program_forward(net, err));
     if (net->ask)
         TRY(net->ask(net->asks_for, net, err));

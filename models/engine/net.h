@@ -97,7 +97,7 @@ struct measure_setup {
     bool router;             /* the logits of many experts stay */
     bool experts;            /* what routers and their experts write stays */
     bool no_inputs;          /* what a network shows of single inputs is read by nobody */
-    int test_every;          /* measured times from one look at the test inputs to the next */
+    int test_every;          /* measured times from one prediction of the test inputs to the next */
     bool check; /* the coordinate check: what matrices read and write stays, and W(0) */
     bool apart; /* gradients are found apart: what backward passes read stays (apart.h) */
 };
@@ -407,10 +407,10 @@ void net_drop_moments(struct net *net); /* frees what the optimizer remembers */
 int net_thin(struct net *net, struct population *population, int K, double amplitude, bool iid,
              struct thin *thin, struct err *err);
 struct node;
-/* A read-in of all inputs, with what it has for looks. */
+/* A read-in of all inputs, with what it has for predictions. */
 int net_read_in(struct net *net, struct node *v, struct err *err);
 void net_read(struct net *net, struct node *v);
-/* How many numbers of draws lie between what two inputs of a look begin with. */
+/* How many numbers of draws lie between what two predicted inputs begin with. */
 uint32_t net_predict_stride(const struct net *net, const struct population *population);
 /* Host numbers [P][K], of all rows of an input, that are subtracted and belong to W(0). */
 int net_origin(struct net *net, int K, double **now, struct err *err);

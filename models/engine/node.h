@@ -64,7 +64,8 @@ enum operation_trait {
                           is the first, numbers begin at 0, so that forward may always add */
     OP_AS_ARGUMENT = 1 << 19, /* as `back` it has the shape of the argument, else rows as g has */
     OP_OF_VALUE = 1 << 20,    /* as `back` it takes the value of the node and its cotangent */
-    OP_MEETS = 1 << 21, /* a pass of its matrix, which looks at its argument first (map_look) */
+    OP_MEETS =
+        1 << 21, /* a pass of its matrix, which asks about its argument first (map_ask_ahead) */
 };
 
 /* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
@@ -174,17 +175,17 @@ struct node_plan {
     bool counted;              /* it is made of selections and constants alone (counts.h) */
     bool left_out, left_out_g; /* it, its cotangent is 0 where a selection leaves it out */
     bool idle;                 /* numbers that nobody reads: they are not found */
-    bool adds;    /* of the backward pass: it can add its value to that of the node `onto` */
-    bool forward; /* it stands there, but runs, or is written, with node `of` */
-    int g;        /* the node whose value is its cotangent; -1: none */
-    int slope;    /* that of its slope, or -1 */
-    int learned;  /* that of the numbers that it learns with instead of its cotangent, or -1 */
-    int part[2];  /* those of what it hands back to its arguments, or -1 */
-    int begin;    /* from this node on its cotangent is complete */
-    int differ;   /* of the backward pass: rows that differ by more than a factor */
-    int looks; /* on a device: the first node that meets its rows, or -1; and the next one that */
-    int looks_too; /* meets those that this node does */
-    int last;      /* the step behind which its storage is free; -1: another node has it */
+    bool adds;      /* of the backward pass: it can add its value to that of the node `onto` */
+    bool forward;   /* it stands there, but runs, or is written, with node `of` */
+    int g;          /* the node whose value is its cotangent; -1: none */
+    int slope;      /* that of its slope, or -1 */
+    int learned;    /* that of the numbers that it learns with instead of its cotangent, or -1 */
+    int part[2];    /* those of what it hands back to its arguments, or -1 */
+    int begin;      /* from this node on its cotangent is complete */
+    int differ;     /* of the backward pass: rows that differ by more than a factor */
+    int asks_ahead; /* on a device: the first node that asks about its rows, or -1 */
+    int asks_ahead_too; /* and the next one that asks about what this one does */
+    int last;           /* the step behind which its storage is free; -1: another node has it */
 };
 
 struct node {
@@ -404,8 +405,8 @@ static inline double *node_asked(const struct net *net, const struct node *v) {
 /* Numbers that nodes and series have asked a device for are there; a failure is what they tell of.
  * A backward pass ends with it, and whoever has called program_forward alone calls it. */
 int program_arrive(struct net *net, struct err *err);
-/* Before an evaluation: a device looks at what its backward pass knows already. */
-int program_look_ahead(const struct net *net, struct err *err);
+/* Before an evaluation: a device is asked about what its backward pass knows already. */
+int program_ask_ahead(const struct net *net, struct err *err);
 int program_forward(struct net *net, struct err *err);
 int program_backward(struct net *net, struct err *err);
 void program_rules(struct net *net);

@@ -1,9 +1,9 @@
-/* Which inputs an evaluation has: those of a batch, and those that are only looked at.
+/* Which inputs an evaluation has: those of a batch, and those that are only predicted.
  *
- * A pass that is looked at conditions W(0) of a limit on what it asks exactly as any other forward
+ * A prediction conditions W(0) of a limit on what it asks exactly as any other forward
  * pass would, with normals from a stream of its own, and then forgets that it did: bases, spans and
- * draws return to where they were (docs/learning.md, section 8). Inputs of one look come with the
- * same normals every time, so that differences over time have little noise. */
+ * draws return to where they were (docs/learning.md, section 8). Inputs of one prediction come with
+ * the same normals every time, so that differences over time have little noise. */
 #include "models/engine/apart.h"
 
 #define UNSEEN (1u << 31) /* the first number of a draw for what no training input has */
@@ -129,7 +129,7 @@ static int predict_batch(struct net *net, const struct aside *aside, int first, 
 }
 
 /* Columns of the read-ins to `bottom` that nothing learns from: of a network or a fixed point once,
- * in the march at every look, orthonormal to all that bottom has met until then. */
+ * in the march at every prediction, orthonormal to all that bottom has met until then. */
 static int draw_unseen(struct net *net, struct population *bottom, struct err *err) {
     struct population_aside mark;
     int code = CODE_OK;

@@ -261,8 +261,9 @@ struct turn {
 };
 
 /* Nodes from the last one on, each behind all that read it. On a device, what needs no matrix comes
- * before matrices that do not need it, so that these can look at their rows together (map_look).
- * The order of matrices, and of all that read the same, is always one: so are draws, and sums. */
+ * before matrices that do not need it, so that these can ask about their rows together
+ * (map_ask_ahead). The order of matrices, and of all that read the same, is always one: so are
+ * draws, and sums. */
 static void find_order(struct program *p) {
     bool late = backend_has_later(p->net->setup.backend);
     struct turn *turn = program_memory(p, (size_t)p->nodes * sizeof *turn);

@@ -226,7 +226,7 @@ static int add_test_loss(const struct declaring *d, struct err *err) {
     if (d->y && !d->net->setup.N)
         TRY(SERIES_ADD(d, TEST_F, "test_f", .dims = "t output", .equation = "", .inner = true,
                        .about = "outputs at the test inputs",
-                       .shape = {0, (size_t)(data->tests * net_outputs(d->net))}));
+                       .shape = {0, (size_t)data->tests * (size_t)net_outputs(d->net)}));
     TRY(SERIES_ADD(d, TEST_LOSS, "test_loss", .dims = "t", .equation = "as loss", .keep_runs = true,
                    .about = has_mean_loss(d)
                                 ? "mean over test inputs of the loss of the mean f of all "

@@ -4,8 +4,8 @@
 static const double round_off = 1e-12;
 
 /* What the gates of one run are at t, added to what they have been before. */
-static void add_look(const struct record *record, const struct series *participation,
-                     const struct series *largest, int r, int t, struct condense *gates) {
+static void add_gates_at(const struct record *record, const struct series *participation,
+                         const struct series *largest, int r, int t, struct condense *gates) {
     const double *p = record_at(record, participation, r, t), *p0 = p,
                  *l = record_at(record, largest, r, t), *l0 = l;
     int rows = (int)(participation->size / participation->shape[0]);
@@ -38,7 +38,7 @@ bool condense_find(const struct record *record, bool unbounded, struct condense 
     for (int t = 0; t < record->T; t++) {
         for (int r = 0; r < record->runs; r++)
             if (record->steps[r] > t)
-                add_look(record, participation, largest, r, t, gates);
+                add_gates_at(record, participation, largest, r, t, gates);
         judge_gates(unbounded, t, gates);
     }
     return true;
