@@ -17,8 +17,9 @@ static struct entry_rule rule(const struct optimizer_step *step) {
         .unbias2 = 1 / (1 - pow(training->adam.beta2, steps))};
 }
 
-/* That of momentum beta1 at the rate (1 - beta1) rate, the preconditioner held fixed (Cohen et al.
- * 2022, Adaptive gradient methods at the edge of stability), with the decay as in momentum.c. */
+/* The edge is that of momentum beta1 at the rate (1 - beta1) rate, the preconditioner held fixed
+ * (Cohen et al. 2022, Adaptive gradient methods at the edge of stability), with the decay as in
+ * momentum.c. */
 static double edge(const struct training *training, double decay) {
     return (2 - decay) * (1 + training->adam.beta1) / (1 - training->adam.beta1);
 }

@@ -57,7 +57,7 @@ int archive_array(struct archive *archive, struct array *array, const struct bac
 /* Read: CODE_INPUT unless the array is there with such sites and, if rows >= 0, so many rows. */
 int archive_expect(const struct archive *archive, const struct array *array, size_t sites,
                    int group, int rows, struct err *err);
-/* The same: with the shape of these rows. */
+/* Expects the shape of these rows. */
 int archive_expect_like(const struct archive *archive, const struct array *array, struct rows like,
                         struct err *err);
 /* CODE_INPUT: the file does not fit what it is read into. */

@@ -27,7 +27,7 @@ void cuda_numbers(double *out, const double *a, double power, double factor, con
 template <class real> struct cuda {
 #define CUDA_DECLARED(name, parameters, ...) static void name parameters;
     BACKEND_OPERATIONS(CUDA_DECLARED)
-    /* Those of struct distant. */
+    /* These are the operations of struct distant. */
     static void low_rank(const struct rows *y, const struct rows *a, int copies, double beta,
                          double scale, struct rows x, struct rows b, double *C, bool wanted);
     static void straighten(struct rows base, struct rows v, double least, bool nearly);

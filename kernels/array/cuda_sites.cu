@@ -218,7 +218,7 @@ template <class real> void cuda<real>::add(const double *c, struct rows x, struc
         device_queue(&task, "add");
 }
 
-/* Those of rows are copied, where they are not all the same. */
+/* Numbers of rows are copied, where they are not all the same. */
 static bool put_affine(const double *scale, const double *shift, int rows, struct task *task) {
     std::vector<double> both;
     if (take_coming(scale, rows, task))

@@ -36,7 +36,7 @@ extern "C" {
 int device_start(struct err *err);
 /* Whether operations of this thread still make sense; starts it. */
 bool device_ready(void);
-/* Those of this thread, once it is ready; device_blas flushes. */
+/* The stream and the cuBLAS of this thread, once it is ready; device_blas flushes. */
 cudaStream_t device_stream(void);
 cublasHandle_t device_blas(void);
 /* Whether a call succeeded; keeps the first failure, with the name of the operation. */
@@ -49,7 +49,7 @@ int device_failure(bool forget, struct err *err);
 /* Whether all that was queued is done, and well; what was fetched has arrived, and the staging
  * memory is free again. */
 bool device_wait(const char *where);
-/* The same; it waits only if something was queued since the last wait. */
+/* Calls device_wait only if something was queued since the last wait. */
 bool device_sync(const char *where);
 /* Room for `count` numbers. Waits where there is none left. */
 bool device_take(size_t count, struct slot *slot, const char *where);
@@ -71,7 +71,7 @@ const double *device_put(const double *host, size_t count, const char *where);
 void device_send_all(void);
 /* Launches what waits in the queue, in order. */
 void device_flush(void);
-/* As long as all of QUEUE_COUNTERS, and all zero before each launch. */
+/* QUEUE_COUNTERS numbers of the device, all zero before each launch. */
 unsigned *device_counters(void);
 /* cudaMallocAsync; where there is no memory, it tries again after what waits is launched. */
 cudaError_t device_allocate(size_t bytes, void **memory);

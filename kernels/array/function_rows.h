@@ -18,8 +18,8 @@
 #define FN_SIGMOID_OF(decay) ((FN_U < 0 ? decay : 1) / (1 + decay))
 #define FN_SIGMOID_SLOPE(decay) (decay / ((1 + decay) * (1 + decay)))
 
-/* Those that scripts call by their word with a factor, and of them those that are choices of the
- * key [network] activation, behind `linear`. */
+/* Scripts call FN_WORDS by their word with a factor; of these FN_ACTIVATIONS are choices of the key
+ * [network] activation, behind `linear`. */
 #define FN_ACTIVATIONS(ROW)                                                                        \
     ROW(FN_TANH, "tanh", "tanh(" FN_X ")",                                                         \
         (FN_VALUE = tanh(FN_U), FN_SLOPE = 1 - FN_VALUE * FN_VALUE), FN_DONE)                      \

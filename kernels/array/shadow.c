@@ -17,7 +17,7 @@ static size_t shadow_half(const struct array *a, int capacity) {
     return (array_bytes(a, capacity) + page - 1) / page * page;
 }
 
-/* As cpu is to have them; space: of an array. */
+/* The rows as the backend cpu is to have them; space: room for their array. */
 static struct rows shadow_rows(struct rows rows, struct array *space) {
     if (!rows.array)
         return rows;

@@ -41,7 +41,8 @@ struct text_shown {
     char text[TEXT_SHOWN + 48];
 };
 struct text_shown text_shown(const char *name, const char *label);
-/* That of a struct which has both; the text lives as long as the call that is given it. */
+/* The text of a struct that has a name and a label; it lives as long as the call that is given it.
+ */
 #define TEXT_SHOWN_OF(thing) text_shown((thing)->name, (thing)->label).text
 /* Names in a sentence: the first TEXT_NAMES, or fewer where they are long, and how many others
  * there are. Zeroed, it has none. */

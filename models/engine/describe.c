@@ -75,7 +75,7 @@ static json_t *describe_constant(const struct node *v, const struct constant_fie
     }
 }
 
-/* As an object, the rule first; NULL without memory. */
+/* The constants are an object, the rule first; NULL without memory. */
 static json_t *describe_constants(const struct node *v) {
     const void *in;
     json_t *out = v->op->rule_of ? json_pack("{s:s}", "rule", v->op->name) : json_object();

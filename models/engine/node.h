@@ -306,7 +306,7 @@ struct node *node_append_pair(struct program *p, const struct operation *op, con
                               struct value a, struct value b, struct value *out);
 /* Rows of an input; a failure where an evaluation would have more than can be counted. */
 void node_shape(struct program *p, struct node *node, ptrdiff_t per);
-/* That of a value that does not exist has no rows and no numbers. */
+/* A value that does not exist has a node without rows and numbers. */
 struct node *node_of(const struct program *p, struct value x);
 /* Whether the arguments exist (b may be none) and are rows; is numbers; and there are as many for
  * each input, or one for all. */

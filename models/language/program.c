@@ -276,7 +276,7 @@ struct value program_sigma(struct program *p, struct value x) {
     return fn == FN_LINEAR ? x : program_fn(p, fn, 1, x);
 }
 
-/* Likewise, after the word for the same as elsewhere. */
+/* The choices of expert_activation are the same, behind the word for the one of elsewhere. */
 struct value program_sigma_of_experts(struct program *p, struct value x) {
     int given = program_network(p)->experts.activation;
     enum fn fn = (enum fn)(given - 1);

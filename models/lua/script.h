@@ -64,8 +64,8 @@ int script_push(lua_State *L, struct value v);
  * class dmft.Network know it by this row alone, or by that of an operation (struct operation). */
 struct script_word {
     const char *name;
-    /* As in docs/programs.md: x rows, s numbers, p a population, W a matrix (always last), `name` a
-     * text; optional ones in brackets, a table of options in braces. */
+    /* The letters are those of docs/programs.md: x rows, s numbers, p a population, W a matrix
+     * (always last), `name` a text; optional ones in brackets, a table of options in braces. */
     const char *arguments;
     const char *gives; /* "rows", "numbers", "population", ...; "": nothing */
     const char *doc;   /* what it is, one clause, in Markdown */

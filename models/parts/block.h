@@ -145,7 +145,7 @@ double router_normal(const struct program *p, int i);
 
 /* NULL, or why rho does not fit a number of experts. */
 const char *gate_check(const struct network *network, double experts, const char **key);
-/* The same, and that there is a whole number M = kappa N of experts. */
+/* Asks gate_check, and whether there is a whole number M = kappa N of experts. */
 const char *gate_check_kappa(const struct network *network, int N, int expert_sites,
                              const char **key);
 bool gate_is_constant(const struct program *p);

@@ -2,10 +2,15 @@
 #include "models/engine/net.h"
 #include "solver/data/tokens.h"
 
+#include <limits.h>
+
 static int of_rows(struct coordinates *inputs, const struct data *data, bool by_entry,
                    struct err *err) {
     int rows = (int)data_rows(data), all;
     size_t count = data_rows(data) * (size_t)data->D;
+    if (data_rows(data) > INT_MAX)
+        return err_set(err, CODE_INPUT, "%zu rows of inputs are too many, at most %d are possible",
+                       data_rows(data), INT_MAX);
     if (by_entry) {
         inputs->K = data->D;
         TRY(base_alloc(&inputs->A, count, sizeof *inputs->A, err));

@@ -66,7 +66,8 @@ static int fill_numbers(const struct measuring *m, double *const *out, struct er
     return CODE_OK;
 }
 
-/* Those of several outputs are linear in each, and have no mean that says anything. */
+/* Numbers of several outputs have series of the loss and its terms alone: those of the outputs are
+ * linear in each, and their mean says nothing. */
 static int declare_numbers(const struct declaring *d, struct err *err) {
     const struct net *net = d->net;
     int terms = gradients_terms(net), first = net_outputs(net) > 1 ? TERM_OF_LOSS : TERM_OF_OUTPUTS;

@@ -41,7 +41,7 @@ enum { NOTE_WARNS = 1, NOTE_TOLD = 2 };
 int notes_add(struct notes *notes, const char *code, const char *group, int t, int kind,
               struct err *err, const char *format, ...) __attribute__((format(printf, 7, 8)));
 void notes_more(struct notes *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Those that are not yet on the screen, on standard output. */
+/* Prints the notes that are not yet on the screen, on standard output. */
 void notes_print(const struct notes *notes);
 void notes_forget(struct notes *notes, const char *group); /* those of one group */
 void notes_free(struct notes *notes);                      /* accepts a zeroed struct; idempotent */

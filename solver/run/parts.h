@@ -18,7 +18,7 @@ double memory_most(void);
 enum { SITES_PER_REPLICATE = 64 }; /* biases are below half an error (docs/method.md, section 3) */
 /* Adds these notes to run->notes and tells them on the log. For run_open. */
 int forecast_notes(struct run *run, struct err *err);
-/* Those of the limit alone, which depend on its sites. For a limit that begins again. */
+/* Adds the notes of the limit alone, which depend on its sites, for a limit that begins again. */
 int forecast_limit(struct run *run, struct err *err);
 
 /* sites.c: [solver] sites = auto: the limit begins with few sites, and where its bases outgrow

@@ -89,7 +89,7 @@ static int add_map(struct known *known, const struct config *config, const struc
     return names_add(&known->maps, map->name, err);
 }
 
-/* Those of a network of width N. */
+/* Adds the names of rows and maps of a network of width N (0: the limit). */
 static int add_rows(struct known *known, const struct config *config, int N, struct err *err) {
     struct net_setup setup = config_declare(config, N);
     FREED(net_free) struct net net = {0};

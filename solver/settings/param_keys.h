@@ -53,7 +53,7 @@ extern const struct factor_quantity factor_quantities[FACTOR_QUANTITIES];
 /* The given free key; NULL if it was not given. */
 struct param_free *factor_find(const struct params *params, const struct param_section *section,
                                const char *key);
-/* The same, made where it is new, with an empty value. */
+/* Finds it as well, and makes it where it is new, with an empty value. */
 int factor_add(struct param_free **out, struct params *params, const struct param_section *section,
                const char *key, struct err *err);
 /* Parses all and writes the lists of all sections with free keys into config. */
