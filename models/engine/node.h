@@ -247,9 +247,9 @@ struct program {
     int asked[ASKED_NODES]; /* nodes whose numbers are not made their value yet, in order */
     int asks;
     int code;
-    struct err err; /* the first that went wrong */
-    struct node
-        nowhere; /* what is written behind a failure, and read of values that do not exist */
+    struct err err;      /* the first that went wrong */
+    struct node nowhere; /* what is written behind a failure, and read of values that are none */
+    struct population nobody; /* likewise, of populations */
     /* While somebody else's program is written: bytes of the host that it may take in all, beside
      * the rows of populations, and those that are left. 0: any number. */
     size_t most_bytes, bytes_left;

@@ -65,7 +65,6 @@ const char *program_name(struct program *p, const char *format, ...) {
 
 struct population *program_population(struct program *p, const char *name, double relative,
                                       size_t sites, int group) {
-    static struct population nothing;
     struct net *net = p->net;
     int owner = net->populations.count, N = net->setup.N;
     struct population *on, **added;
@@ -73,7 +72,7 @@ struct population *program_population(struct program *p, const char *name, doubl
         program_fail(p, "it has more than %d populations", RNG_OWNERS);
     added = program_grow(p, NET_END(net->populations));
     if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
-        return &nothing;
+        return &p->nobody;
     on = *added;
     *on = (struct population){
         .backend = net->setup.backend,

@@ -131,7 +131,7 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
     for (int i = 0; start && i < count; i++)
         start[i] = network->routing.biases.count && i < REAL_LIST_MAX
                        ? network->routing.biases.value[i]
-                       : network->routing.bias_std * shared_normal(program_net(p), 0, 0, i);
+                       : network->routing.bias_std * router_normal(p, i);
     b.fixed = network->routing.bias == BIAS_FIXED;
     return (tokens ? program_bias_of_tokens : program_bias)(p, psi, start, b);
 }

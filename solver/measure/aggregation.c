@@ -107,14 +107,13 @@ int aggregation_fill(struct aggregation_check *check, const struct net *net,
                      struct err *err) {
     double value[TERMS] = {0};
     struct rows h3 = find_h3(net);
-    struct array change = {0};
+    FREED(array_free) struct array change = {0};
     if (t == 0)
         TRY(begin_check(check, net, err));
     TRY(array_keep(&change, h3, err));
     aggregation_subtract(array_all(&check->h3), array_all(&change));
     value[H3] = sqrt(aggregation_square(h3));
     value[H3_DELTA] = sqrt(aggregation_square(array_all(&change)));
-    array_free(&change);
     if (net->setup.N)
         TRY(aggregation_terms(check, net, start, t == 0, value, err));
     for (int k = 0; k < TERMS; k++)
