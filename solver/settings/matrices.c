@@ -133,14 +133,18 @@ static int check_fixed_point(const struct params *params, const struct net *net,
     return check_rows(params, net, err);
 }
 
+/* The key of [network] that says most of which network it is. */
+static const char *key_of_network(const struct network *network) {
+    const char *name = network->model->name;
+    if (!network_other_keys(name, "program"))
+        return network->script.file[0] ? "program" : "program_text";
+    return network_other_keys(name, "parameterization") ? "model" : "parameterization";
+}
+
 /* The limit with more and more lines, those of [init] first: the one that makes it fail is to
  * blame; with none it is the network itself. */
 static int check_limit(const struct config *config, const struct params *params, struct err *err) {
-    const char *name = config->network.model->name;
-    const char *section = "network", *key = !network_other_keys(name, "program") ? "program"
-                                            : network_other_keys(name, "parameterization")
-                                                ? "model"
-                                                : "parameterization";
+    const char *section = "network", *key = key_of_network(&config->network);
     const struct factor_list *all = config->lines;
     struct factor_list lines[CONFIG_LINES];
     memcpy(lines, all, sizeof lines);
@@ -215,7 +219,8 @@ static int check_single(const struct params *params, const char *section, const 
     return CODE_OK;
 }
 
-/* Lines, and what Muon leaves to rest_optimizer, of networks beside a limit. */
+/* Lines of networks beside a limit, and names of `rest`, address no matrix that is one of several
+ * which the limit has as one. */
 static int check_singles(const struct config *config, const struct params *params,
                          const struct net *net, struct err *err) {
     const struct factor_list *lists = config->lines;

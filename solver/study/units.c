@@ -32,14 +32,14 @@ static int answer_keys(json_t *names, json_t *answer, struct err *err) {
     struct param_section *sections;
     struct params params = {0};
     size_t k;
-    json_t *name;
+    json_t *name, *types = json_array();
+    TRY(units_put(answer, "types", types, err));
     TRY(config_sections(&sections, &params.count, err));
+    FREED(base_free) struct param_section *all = sections;
     params.sections = sections;
-    json_t *types = json_array();
     json_array_foreach (names, k, name)
-        json_array_append_new(types, json_string(type_of(&params, units_text(name))));
-    free(sections);
-    return units_put(answer, "types", types, err);
+        TRY(units_append(types, json_string(type_of(&params, units_text(name))), err));
+    return CODE_OK;
 }
 
 /* ---- files ---- */

@@ -54,3 +54,4 @@ int units_check(const struct units *units, json_t *reply, struct err *err);
 const char *units_text(const json_t *text);
 /* Gives `value` to an answer under this name; CODE_SYSTEM where there was no memory for it. */
 int units_put(json_t *reply, const char *name, json_t *value, struct err *err);
+int units_append(json_t *list, json_t *value, struct err *err); /* the same to a list */

@@ -14,6 +14,12 @@ int units_put(json_t *reply, const char *name, json_t *value, struct err *err) {
                : CODE_OK;
 }
 
+int units_append(json_t *list, json_t *value, struct err *err) {
+    return json_array_append_new(list, value)
+               ? err_set(err, CODE_SYSTEM, "out of memory: a list of an answer")
+               : CODE_OK;
+}
+
 int units_of(struct units *units, json_t *sweep, struct err *err) {
     json_t *widths, *width;
     size_t k;
@@ -85,18 +91,17 @@ static bool is_varied(const struct units *units, const char *section, const char
 
 /* The ini, those that it includes, and every path in it. */
 static int list_inputs(const struct params *params, json_t *list, struct err *err) {
-    json_array_append_new(list, json_string(params->file));
+    TRY(units_append(list, json_string(params->file), err));
     for (int k = 0; k < params->includes; k++)
-        json_array_append_new(list, json_string(params->include[k]));
+        TRY(units_append(list, json_string(params->include[k]), err));
     for (size_t s = 0; s < params->count; s++)
         for (size_t r = 0; r < params->sections[s].count; r++) {
             const struct param_row *row = &params->sections[s].rows[r];
-            char *path;
+            FREED(base_free) char *path = NULL;
             if (row->type != PARAM_PATH)
                 continue;
             TRY(params_path(params, params->sections[s].name, row->key, &path, err));
-            json_array_append_new(list, json_string(path));
-            free(path);
+            TRY(units_append(list, json_string(path), err));
         }
     return CODE_OK;
 }
@@ -117,7 +122,7 @@ int units_open(const struct units *units, json_t *reply, int cores, struct err *
     TRY(units_read(units, 0, -1, &run, err));
     const struct int_list *found = &run.config.reference.widths;
     for (int k = 0; k < found->count; k++)
-        json_array_append_new(widths, json_integer(found->value[k]));
+        TRY(units_append(widths, json_integer(found->value[k]), err));
     bool limit = run.config.solver.replicates > 0;
     if (!found->count && !limit)
         return params_error(&run.params, "solver", "replicates", err,
@@ -221,8 +226,7 @@ static int name_unit(json_t *names, struct run *run, const struct data *data, st
     uint64_t hash = base_hash(BASE_HASH, provenance_version, strlen(provenance_version));
     hash = data_hash(base_hash(hash, text, size), data);
     snprintf(name, sizeof name, "%016llx", (unsigned long long)hash);
-    json_array_append_new(names, json_string(name));
-    return CODE_OK;
+    return units_append(names, json_string(name), err);
 }
 
 static int check_unit(const struct units *units, size_t point, int column, struct inputs *inputs,
