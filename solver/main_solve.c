@@ -152,7 +152,7 @@ static void tell_costs(const struct run *run, double start) {
     if (dist_ranks() > 1)
         fprintf(stderr, "ranks: %.0f exchanges, %.3g MB received by rank 0\n", exchanges,
                 1e-6 * bytes);
-    if (costs_print(stderr, backend_list[run->config.solver.backend], seconds, run->threads, &err))
+    if (speeds_print(stderr, backend_list[run->config.solver.backend], seconds, run->threads, &err))
         fprintf(stderr, "warning: no profile: %s\n", err.text);
 }
 

@@ -47,7 +47,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/run/report': 'cli.py cli_files.py screen.py cli_bits',
            'solver/run/states': 'resume states',
            'solver/settings': 'param param_refusals refusals include.py factor keys',
-           'solver/data/normals': 'residual', 'solver/run/costs': 'cli_bits',
+           'solver/data/normals': 'residual', 'solver/run/speeds': 'cli_bits',
            'solver/data': 'data data_targets data_file tokens token_sources',
            'solver/study': 'compare.py fits'}
 

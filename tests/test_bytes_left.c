@@ -291,7 +291,7 @@ TEST(rates_of_a_device) {
     for (long n = 1; code; n++) {
         long before = atomic_load(&held);
         atomic_store(&left, n);
-        code = costs_machine(&device, 1, &machine, &err);
+        code = speeds_machine(&device, 1, &machine, &err);
         bool all = atomic_load(&left) > 0;
         atomic_store(&left, 0);
         assert_int_equal(code, all ? CODE_OK : CODE_SYSTEM);

@@ -8,7 +8,7 @@
 
 enum {
     OWNER_WINDOWS = 3,  /* of PURPOSE_DATA, beside those of tokens.c */
-    CODES = TEXT_CODES, /* one more than all bytes */
+    CODES = TEXT_CODES, /* of characters, and so of bytes */
     BYTES_A_LETTER = 12 /* of the file, a letter, and where its window is drawn */
 };
 

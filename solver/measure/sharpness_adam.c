@@ -109,11 +109,11 @@ static void weighted_products(const struct entries *e, const double *weight, dou
 static void add_row(const struct net *net, const struct parameter *p, const struct entries *e,
                     size_t i, const double *q, double *K) {
     size_t R = (size_t)e->R, all = (size_t)e->O * R, rows = e->same ? R : all;
-    int n = net->setup.data.P * e->O;
+    ptrdiff_t n = (ptrdiff_t)net->setup.data.P * e->O;
     for (size_t k = 0; k < all; k++)
         for (size_t l = 0; l < all; l++) {
             int mu = net_input(net, p, (int)(k % R)), nu = net_input(net, p, (int)(l % R));
-            int at = mu * e->O + (int)(k / R), to = nu * e->O + (int)(l / R);
+            ptrdiff_t at = mu * e->O + (int)(k / R), to = nu * e->O + (int)(l / R);
             double both = q[(e->same ? k % R : k) * rows + (e->same ? l % R : l)];
             K[at * n + to] += e->a[k * e->lines + i] * e->a[l * e->lines + i] * both;
         }
@@ -127,7 +127,7 @@ int sharpness_precondition(const struct sharpness_source *source, const struct t
         .training = training, .parameter = p, .schedule = 1, .t = net->place.t};
     struct entry_rule rule = training->optimizer->rule(&step);
     struct entries e = {.R = p->rows, .O = source->outputs};
-    size_t n = (size_t)(net->setup.data.P * e.O), R = (size_t)p->rows, all = (size_t)e.O * R;
+    size_t n = (size_t)net->setup.data.P * (size_t)e.O, R = (size_t)p->rows, all = (size_t)e.O * R;
     describe_entries(p, &e);
     memset(K, 0, n * n * sizeof *K);
     SCRATCH(double, a, (all + R) * e.lines);

@@ -80,7 +80,7 @@ void exchange_run(struct record *record, int r, int root);
 /* The failure that comes first: code of this rank is 0, or what failed at `place`. */
 int exchange_failure(int code, int place, struct err *err);
 
-/* costs.c: what --profile prints: seconds, flops and bytes of every operation at every place,
+/* speeds.c: what --profile prints: seconds, flops and bytes of every operation at every place,
  * beside what this machine can do, measured at the end of the same run. */
 
 /* What all threads together reach: flops a second of multiply-adds in registers, which no library
@@ -90,11 +90,11 @@ struct machine {
     double flops, bandwidth;
     const char *product, *stream; /* "fma", "triad"; "dots", "copy" */
 };
-int costs_machine(const struct backend *backend, int threads, struct machine *machine,
-                  struct err *err);
+int speeds_machine(const struct backend *backend, int threads, struct machine *machine,
+                   struct err *err);
 /* seconds: of the run (base_cpu_seconds), which used so many threads. */
-int costs_print(FILE *stream, const struct backend *backend, double seconds, int threads,
-                struct err *err);
+int speeds_print(FILE *stream, const struct backend *backend, double seconds, int threads,
+                 struct err *err);
 
 /* estimate.c: what a run will cost: --estimate. */
 

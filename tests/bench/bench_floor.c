@@ -152,7 +152,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     backend_start(threads);
-    if (costs_machine(backend, threads, &machine, &err))
+    if (speeds_machine(backend, threads, &machine, &err))
         stop(&err);
     printf("\n%s, %d threads together: %s %.1f GF/s, %s %.1f GB/s\n", backend->name, threads,
            machine.product, 1e-9 * machine.flops, machine.stream, 1e-9 * machine.bandwidth);

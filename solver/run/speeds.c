@@ -83,8 +83,8 @@ static int measure_device(const struct backend *backend, struct machine *machine
     return product > 0 && copy > 0 ? CODE_OK : err->code;
 }
 
-int costs_machine(const struct backend *backend, int threads, struct machine *machine,
-                  struct err *err) {
+int speeds_machine(const struct backend *backend, int threads, struct machine *machine,
+                   struct err *err) {
     const struct work products = {1, multiply};
     size_t part = TRIAD / (size_t)threads;
     const struct work lines = {part < 1 << 20 ? 1 << 20 : part, triad};
@@ -170,13 +170,13 @@ static void print_floor(FILE *stream, double floor, const double *share, double 
                 seconds / floor);
 }
 
-int costs_print(FILE *stream, const struct backend *backend, double seconds, int threads,
-                struct err *err) {
+int speeds_print(FILE *stream, const struct backend *backend, double seconds, int threads,
+                 struct err *err) {
     FREED(base_free) struct profile_entry *entries = NULL;
     int count;
     struct machine machine;
     double share[KINDS] = {0}, left = 0, total = seconds * threads;
-    TRY(costs_machine(backend, threads, &machine, err));
+    TRY(speeds_machine(backend, threads, &machine, err));
     TRY(profile_read(&entries, &count, err));
     qsort(entries, (size_t)count, sizeof *entries, by_seconds);
     fprintf(stream,
