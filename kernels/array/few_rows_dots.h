@@ -114,13 +114,12 @@ INLINE void NAME(turn)(const real *b, int rows, size_t width, real *out, int sit
 }
 
 /* R rows of a times V vectors of a panel, of which `columns` numbers count, over n sites. Meanwhile
- * the rows of the next tile are fetched, as far as the first cache has room for them; else the next
- * lines of these rows and, with each site, a line for the second cache, `step` after the last one:
- * more at once would keep the panel waiting. R and V are constants where this is inlined. */
+ * the rows of the next tile are fetched, as far as the first cache has room for them, else the next
+ * lines of these rows. R and V are constants where this is inlined. */
 INLINE void NAME(panel_tile)(const real *a, const real *panel, int n, size_t width, int R, int V,
-                             int columns, double *C, size_t stride, const real *next, size_t step) {
+                             int columns, double *C, size_t stride) {
     NAME(vec) sum[WIDE][PANEL / LANES] = {0};
-    size_t ahead = WIDE == 12 ? 2 * LINE : WIDE * width;
+    size_t ahead = WIDE == 12 ? 4 * LINE : WIDE * width;
     const real *from[WIDE / 4 + 1]; /* each of four rows */
     UNROLL for (int r = 0; r < R; r += 4) from[r / 4] = a + (size_t)r * width;
     UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(C + (size_t)r * stride, 1);
@@ -139,10 +138,6 @@ INLINE void NAME(panel_tile)(const real *a, const real *panel, int n, size_t wid
             }
             UNROLL for (int r = 0; r < R; r += 4) from[r / 4]++;
             panel += PANEL;
-            if (R == 12) {
-                __builtin_prefetch(next, 0, 2);
-                next += step;
-            }
         }
     }
     UNROLL for (int r = 0; r < R; r++) {
@@ -162,8 +157,8 @@ INLINE void NAME(panel_tile)(const real *a, const real *panel, int n, size_t wid
 #define TILE(R, V)                                                                                 \
     TARGET static __attribute__((noinline)) void NAME(panel_tile_##R##_##V)(                       \
         const real *a, const real *panel, int n, size_t width, int columns, double *C,             \
-        size_t stride, const real *next, size_t step) {                                            \
-        NAME(panel_tile)(a, panel, n, width, R, V, columns, C, stride, next, step);                \
+        size_t stride) {                                                                           \
+        NAME(panel_tile)(a, panel, n, width, R, V, columns, C, stride);                            \
     }
 #define TILES(R) TILE(R, 1) TILE(R, 2)
 TILE(1, 2)
@@ -174,25 +169,20 @@ TILES(WIDE)
 /* Rows of a, at most WIDE, times each panel of nb columns. */
 INLINE void NAME(panel_rows)(const real *a, int na, const real *panels, int nb, int n, size_t width,
                              double *C, size_t stride) {
-    const real *next = a + WIDE * width, *end = next + WIDE * width;
     for (int l = 0, r = 0; l < nb; l += PANEL, r = 0) {
         const real *panel = panels + (size_t)l * SITES;
         int columns = nb - l < PANEL ? nb - l : PANEL;
-        size_t step = next < end ? LINE : 0;
         if (na == WIDE)
             (columns > LANES ? WIDE_TILE(2) : WIDE_TILE(1))(a, panel, n, width, columns, C + l,
-                                                            stride, next, step);
+                                                            stride);
         else {
             for (; r + 4 <= na; r += 4)
                 NAME(panel_tile_4_2)
-            (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a,
-             0);
+            (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride);
             for (; r < na; r++)
                 NAME(panel_tile_1_2)
-            (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a,
-             0);
+            (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride);
         }
-        next += step * (size_t)n;
     }
 }
 
