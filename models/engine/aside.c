@@ -1,4 +1,4 @@
-#include "models/engine/apart.h"
+#include "models/engine/aside.h"
 
 int aside_put(struct aside *aside, struct net *net, struct err *err) {
     net->companions.rest = true;

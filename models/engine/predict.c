@@ -4,7 +4,7 @@
  * pass would, with normals from a stream of its own, and then forgets that it did: bases, spans and
  * draws return to where they were (docs/learning.md, section 8). Inputs of one prediction come with
  * the same normals every time, so that differences over time have little noise. */
-#include "models/engine/apart.h"
+#include "models/engine/aside.h"
 
 #define UNSEEN (1u << 31) /* the first number of a draw for what no training input has */
 

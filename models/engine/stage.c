@@ -1,5 +1,5 @@
 /* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (net.h). */
-#include "models/engine/apart.h"
+#include "models/engine/aside.h"
 
 /* Cotangents that are the columns of the read-out change with it, before others have learned. */
 static bool may_hold(const struct net *net, const struct parameter *p) {
