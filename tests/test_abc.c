@@ -83,9 +83,8 @@ static void check_network(const char *network, const char *optimizer, int width)
 }
 
 TEST(a_matrix_is_its_product) {
-    static const char *const networks[] = {
-        "model = dense\ndepth = 3",
-        "model = resnet\ndepth = 2\nbranch = 0.7",
+    static const char *const networks[] = LIST(
+        "model = dense\ndepth = 3", "model = resnet\ndepth = 2\nbranch = 0.7",
         "model = regime1\nq0 = 1\nexperts = 2\nexpert_layers = 2\nbias = trained\nbiases = 0.5 -1",
         "model = regime2\nexpert_width = 2\ngate = softmax\n[solver]\nexpert_sites = 16",
         "model = regime2\nparameterization = mup\nexpert_width = 2\nrho = 0.5\n[solver]\n"
@@ -93,8 +92,7 @@ TEST(a_matrix_is_its_product) {
         "model = regime3\niota = 0.25\n[solver]\nexpert_sites = 8\nunit_sites = 8",
         "model = regime3\niota = 0.25\nparameterization = mup\n[solver]\nexpert_sites = 8\n"
         "unit_sites = 8",
-        "model = residual\nalpha = 0.5\nexpert_width = 4\ndepth = 2\n[solver]\nexpert_sites = 8",
-    };
+        "model = residual\nalpha = 0.5\nexpert_width = 4\ndepth = 2\n[solver]\nexpert_sites = 8");
     static const char *const optimizers[] = {"gd", "momentum", "adam", "adamw", "muon"};
     for (size_t i = 0; i < COUNT(networks); i++)
         for (size_t k = 0; k < COUNT(optimizers); k++)

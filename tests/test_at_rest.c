@@ -6,16 +6,10 @@
 /* data/regime2.ini, small, with its limit and three widths. */
 static void march(struct run *run, const char *parameterization, const char *read_out,
                   const char *optimizer) {
-    const char *const overrides[] = {parameterization,
-                                     read_out,
-                                     optimizer,
-                                     "training.steps=6",
-                                     "solver.sites=64",
-                                     "solver.expert_sites=64",
-                                     "solver.replicates=2",
-                                     "reference.widths=16 24 32",
-                                     "reference.seeds=3",
-                                     NULL};
+    const char *const overrides[] =
+        LIST(parameterization, read_out, optimizer, "training.steps=6", "solver.sites=64",
+             "solver.expert_sites=64", "solver.replicates=2", "reference.widths=16 24 32",
+             "reference.seeds=3", NULL);
     support_run(run, "data/regime2.ini", overrides);
     ASK(run_ensemble(run, 0, 2, &run->results.limit, err));
     for (int i = 0; i < 3; i++)

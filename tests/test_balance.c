@@ -10,31 +10,25 @@ TEST(gradient_by_differences) {
     static const struct {
         const char *file, *more[10];
     } cases[] = {
-        {"data/regime1.ini",
-         {FEW, "network.gate=softmax", "network.rho=0.5", "network.balance_loss=0.7",
-          "network.q0=1"}},
+        ROW("data/regime1.ini", {FEW, "network.gate=softmax", "network.rho=0.5",
+                                 "network.balance_loss=0.7", "network.q0=1"}),
         {"data/regime1.ini",
          {FEW, "network.gate=sigmoid", "network.rho=0.25", "network.beta=1.3",
           "network.balance_loss=0.5", "network.z_loss=0.2"}},
-        {"data/regime1.ini",
-         {FEW, "network.gate=softmax", "network.rho=0.5", "network.softmax_over=all",
-          "network.beta=0.8"}},
-        {"data/regime1.ini",
-         {"network.gate=softmax", "network.rho=1", "network.z_loss=0.3", "network.beta=1.2",
-          "network.q0=1"}},
+        ROW("data/regime1.ini", {FEW, "network.gate=softmax", "network.rho=0.5",
+                                 "network.softmax_over=all", "network.beta=0.8"}),
+        ROW("data/regime1.ini", {"network.gate=softmax", "network.rho=1", "network.z_loss=0.3",
+                                 "network.beta=1.2", "network.q0=1"}),
         {"data/regime2.ini", {"network.rho=0.5", "network.balance_loss=0.4"}},
-        {"data/regime2.ini",
-         {"network.gate=softmax", "network.rho=0.25", "network.z_loss=0.3",
-          "network.balance_loss=0.4", "network.softmax_over=all"}},
-        {"data/regime3.ini",
-         {"network.gate=softmax", "network.rho=0.5", "network.z_loss=0.1",
-          "network.balance_loss=0.6", "network.kappa=0.5"}},
+        ROW("data/regime2.ini", {"network.gate=softmax", "network.rho=0.25", "network.z_loss=0.3",
+                                 "network.balance_loss=0.4", "network.softmax_over=all"}),
+        ROW("data/regime3.ini", {"network.gate=softmax", "network.rho=0.5", "network.z_loss=0.1",
+                                 "network.balance_loss=0.6", "network.kappa=0.5"}),
         {"data/transformer.ini",
          {FEW, "network.rho=0.5", "network.gate=softmax", "network.balance_loss=0.5",
           "network.z_loss=0.1", "network.bias_per=expert", "data.tokens=3", "data.inputs=2"}},
-        {"data/stack.ini",
-         {"network.rho=0.5", "network.balance_loss=0.3", "network.z_loss=0.1",
-          "network.block_norm=both", "network.gate=softmax"}},
+        ROW("data/stack.ini", {"network.rho=0.5", "network.balance_loss=0.3", "network.z_loss=0.1",
+                               "network.block_norm=both", "network.gate=softmax"}),
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         const char *overrides[20] = {"training.eta0=0.2", "data.inputs=3", "data.test_inputs=0",
@@ -66,15 +60,10 @@ TEST(values_by_plain_loops) {
     enum { P = 5, M = 4, K = 2 };
     const double balance = 0.7, zeta = 0.2, beta = 1.3;
     for (int softmax = 0; softmax < 2; softmax++) {
-        const char *overrides[] = {FEW,
-                                   "data.inputs=5",
-                                   "network.rho=0.5",
-                                   "network.beta=1.3",
-                                   "network.balance_loss=0.7",
-                                   "network.z_loss=0.2",
-                                   "network.q0=2",
-                                   softmax ? "network.gate=softmax" : "network.gate=sigmoid",
-                                   NULL};
+        const char *overrides[] =
+            LIST(FEW, "data.inputs=5", "network.rho=0.5", "network.beta=1.3",
+                 "network.balance_loss=0.7", "network.z_loss=0.2", "network.q0=2",
+                 softmax ? "network.gate=softmax" : "network.gate=sigmoid", NULL);
         RUN_AND_NET;
         double load[M] = {0}, share[M] = {0}, L = 0, Z = 0;
         support_run(&run, "data/regime1.ini", overrides);
@@ -112,12 +101,9 @@ TEST(values_by_plain_loops) {
 /* Over all: the share of all experts is one; over the selected: theirs. */
 TEST(softmax_before_top) {
     for (int all = 0; all < 2; all++) {
-        const char *overrides[] = {FEW,
-                                   "network.gate=softmax",
-                                   "network.rho=0.5",
-                                   "network.q0=1",
-                                   all ? "network.softmax_over=all" : NULL,
-                                   NULL};
+        const char *overrides[] =
+            LIST(FEW, "network.gate=softmax", "network.rho=0.5", "network.q0=1",
+                 all ? "network.softmax_over=all" : NULL, NULL);
         RUN_AND_NET;
         support_run(&run, "data/regime1.ini", overrides);
         support_begin(&net, &run, 16, 0);

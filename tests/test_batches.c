@@ -214,14 +214,9 @@ static double overlap(const struct run *run, int mu, int nu) {
 /* Largest error of f over a single pass, at training inputs and at test inputs, outside of the
  * span of the former too (D = 20). */
 static double lazy_error(double gamma0, const char *dimension) {
-    const char *const overrides[] = {"data.inputs=12",
-                                     "data.test_inputs=6",
-                                     dimension,
-                                     "training.batch=2",
-                                     "network.activation=linear",
-                                     "solver.sites=512",
-                                     "training.eta0=0.2",
-                                     NULL};
+    const char *const overrides[] =
+        LIST("data.inputs=12", "data.test_inputs=6", dimension, "training.batch=2",
+             "network.activation=linear", "solver.sites=512", "training.eta0=0.2", NULL);
     enum { P = 2, N_X = 12, ALL = 18 };
     RUN_AND_NET;
     FREED(batch_free) struct batch batch;

@@ -118,13 +118,9 @@ TEST(fixed_points) {
     };
     const struct fixed_point_calls calls = {NULL, swept, measured};
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const char *all[16] = {"data.inputs=4",
-                               "training.steps=40",
-                               "solver.threads=1",
-                               "solver.sites=16",
-                               "solver.max_sweeps=5",
-                               "solver.method=fixed_point",
-                               "solver.fp_tolerance=1e-13"};
+        const char *all[16] =
+            LIST("data.inputs=4", "training.steps=40", "solver.threads=1", "solver.sites=16",
+                 "solver.max_sweeps=5", "solver.method=fixed_point", "solver.fp_tolerance=1e-13");
         FREED(run_free) struct run run;
         struct err told;
         double announced;
@@ -198,14 +194,9 @@ TEST(bases) {
     "a0 = " start "})) end read_out(h, 'w')"
     static const char *const programs[] = {BEHIND_KINKS("0"), BEHIND_KINKS("1")};
     for (int i = 0; i < 2; i++) {
-        const char *const all[] = {"data.inputs=4",
-                                   "solver.sites=1024",
-                                   "solver.threads=1",
-                                   "reference.widths=",
-                                   "solver.tolerance=1e-8",
-                                   "network.program=t.lua",
-                                   programs[i],
-                                   NULL};
+        const char *const all[] = LIST("data.inputs=4", "solver.sites=1024", "solver.threads=1",
+                                       "reference.widths=", "solver.tolerance=1e-8",
+                                       "network.program=t.lua", programs[i], NULL);
         RUN_AND_NET;
         double announced;
         support_run(&run, "examples/dense.ini", all);

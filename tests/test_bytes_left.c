@@ -77,13 +77,8 @@ static void check_failures(const struct run *run, const char *name, bool lua) {
 }
 
 TEST(failures) {
-    const char *small[] = {"solver.sites=16",
-                           "data.inputs=2",
-                           "training.steps=3",
-                           "solver.threads=1",
-                           "data.test_inputs=0",
-                           NULL,
-                           NULL};
+    const char *small[] = LIST("solver.sites=16", "data.inputs=2", "training.steps=3",
+                               "solver.threads=1", "data.test_inputs=0", NULL, NULL);
     struct run run;
     static const char *const more[] = {"training.optimizer=adam", "training.integrator=bs32",
                                        "data.test_inputs=3"};

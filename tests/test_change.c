@@ -92,13 +92,9 @@ TEST(adam) {
         struct array moment[2] = {{0}};
         start(&f);
         for (int t = 1; t <= STEPS; t++) {
-            struct entry_rule step = {inside ? ENTRY_ADAM_INSIDE : ENTRY_ADAM,
-                                      beta1,
-                                      beta2,
-                                      rate,
-                                      eps,
-                                      1 / (1 - pow(beta1, t)),
-                                      1 / (1 - pow(beta2, t))};
+            struct entry_rule step =
+                LIST(inside ? ENTRY_ADAM_INSIDE : ENTRY_ADAM, beta1, beta2, rate, eps,
+                     1 / (1 - pow(beta1, t)), 1 / (1 - pow(beta2, t)));
             struct change change = fresh(&f, ROWS, s, (uint32_t)(7 + t));
             for (int k = 0; k < ROWS * INPUTS; k++)
                 change.C[k] *= s;

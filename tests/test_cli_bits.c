@@ -4,20 +4,10 @@
 #include "tests/support/support.h"
 
 static void assert_same(const char *first, const char *second) {
-    static const char *const sets[] = {"limit/loss",
-                                       "limit/f",
-                                       "limit/loss_se",
-                                       "limit/Phi1_diag",
-                                       "limit/Gphi_diag",
-                                       "limit/rank",
-                                       "limit/gate_top",
-                                       "limit/n",
-                                       "reference/N0016/f",
-                                       "reference/N0016/loss",
-                                       "data/X",
-                                       "data/y",
-                                       "limit/Gb_diag",
-                                       "reference/N0016/f_se"};
+    static const char *const sets[] =
+        LIST("limit/loss", "limit/f", "limit/loss_se", "limit/Phi1_diag", "limit/Gphi_diag",
+             "limit/rank", "limit/gate_top", "limit/n", "reference/N0016/f", "reference/N0016/loss",
+             "data/X", "data/y", "limit/Gb_diag", "reference/N0016/f_se");
     size_t failures = 0;
     for (size_t i = 0; i < COUNT(sets); i++)
         failures += !cli_same(first, second, sets[i]);

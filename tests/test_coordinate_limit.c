@@ -133,20 +133,11 @@ TEST(test_limit_of_other_networks) {
     "training.steps=5", "solver.sites=512", "reference.centre=no", "reference.widths=32",          \
         "reference.coordinate_check=yes", "output.kernels=none"
     static const char *const dense[] = {BRIEF, NULL};
-    static const char *const residual[] = {BRIEF,
-                                           "network.alpha=1",
-                                           "network.rho=1",
-                                           "network.expert_width=4",
-                                           "network.experts=1",
-                                           "network.eta_bias=0",
-                                           "network.bias_std=1",
-                                           "network.bias_draws=normal",
-                                           "solver.expert_sites=128",
-                                           "solver.unit_sites=512",
-                                           "reference.draws=iid",
-                                           "data.inputs=4",
-                                           "training.gamma0=1",
-                                           NULL};
+    static const char *const residual[] =
+        LIST(BRIEF, "network.alpha=1", "network.rho=1", "network.expert_width=4",
+             "network.experts=1", "network.eta_bias=0", "network.bias_std=1",
+             "network.bias_draws=normal", "solver.expert_sites=128", "solver.unit_sites=512",
+             "reference.draws=iid", "data.inputs=4", "training.gamma0=1", NULL);
     check_limit("data/dense.ini", 0, 27, NULL, dense);
     check_limit("data/dense.ini", 0, 35, NULL, ARGS(BRIEF, "network.model=resnet"));
     check_limit("data/residual.ini", 0, 59, NULL, residual);

@@ -141,15 +141,10 @@ TEST(of_matrices_that_start_at_zero) {
     static const char *const optimizer[] = {"training.optimizer=gd", "training.optimizer=muon"};
     FREED(two_records_free) struct record record[2];
     for (int k = 0; k < 2; k++) {
-        const char *const set[] = {"network.kappa=0.5",
-                                   "network.iota=0.5",
-                                   "network.outputs=3",
-                                   "training.loss=cross_entropy",
-                                   "training.steps=2",
-                                   "reference.coordinate_check=yes",
-                                   optimizer[k],
-                                   k ? "training.rest_optimizer=gd" : NULL,
-                                   NULL};
+        const char *const set[] = LIST("network.kappa=0.5", "network.iota=0.5", "network.outputs=3",
+                                       "training.loss=cross_entropy", "training.steps=2",
+                                       "reference.coordinate_check=yes", optimizer[k],
+                                       k ? "training.rest_optimizer=gd" : NULL, NULL);
         support_one("data/regime3.ini", set, 8, &record[k]);
     }
     int found = 0;

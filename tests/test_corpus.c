@@ -193,21 +193,12 @@ TEST(test_refused) {
 
 /* A small run on the text, with these keys. */
 static int configure(struct run *run, const char *const *key, struct err *why) {
-    char file[96], *all[24] = {file,
-                               "data.source=text",
-                               "data.tokens=4",
-                               "data.inputs=6",
-                               "data.test_inputs=2",
-                               "data.held_out=0.4",
-                               "training.steps=4",
-                               "training.batch=3",
-                               "training.loss=cross_entropy",
-                               "solver.sites=64",
-                               "solver.replicates=2",
-                               "solver.tolerance=1e-2",
-                               "reference.widths=16",
-                               "reference.seeds=2",
-                               "output.test_every=3"};
+    char file[96],
+        *all[24] = LIST(file, "data.source=text", "data.tokens=4", "data.inputs=6",
+                        "data.test_inputs=2", "data.held_out=0.4", "training.steps=4",
+                        "training.batch=3", "training.loss=cross_entropy", "solver.sites=64",
+                        "solver.replicates=2", "solver.tolerance=1e-2", "reference.widths=16",
+                        "reference.seeds=2", "output.test_every=3");
     int count = 15;
     snprintf(file, sizeof file, "data.file=%s", path);
     for (int k = 0; key[k]; k++)

@@ -169,14 +169,10 @@ TEST(fixed_points_have_all_but_changes) {
     FREED(two_runs_free) struct run run[2];
     FREED(two_records_free) struct record record[2];
     for (int k = 0; k < 2; k++) {
-        const char *const set[] = {"output.experts=yes",
-                                   "solver.sites=256",
-                                   "solver.expert_sites=256",
-                                   "solver.tolerance=1e-2",
-                                   "solver.replicates=4",
-                                   "training.steps=4",
-                                   k ? "solver.method=fixed_point" : "solver.method=march",
-                                   NULL};
+        const char *const set[] =
+            LIST("output.experts=yes", "solver.sites=256", "solver.expert_sites=256",
+                 "solver.tolerance=1e-2", "solver.replicates=4", "training.steps=4",
+                 k ? "solver.method=fixed_point" : "solver.method=march", NULL);
         support_run(&run[k], "data/regime2.ini", set);
         ASK(run_ensemble(&run[k], 0, 4, &record[k], err));
     }

@@ -65,38 +65,31 @@ static const struct {
 static const struct {
     const char *program, *kinds, *arg[9];
 } cases[] = {
-    {"dmft-solve",
-     FOUR " lapack",
-     {"--quiet", "one.ini", "--output.kernels=full", "--output.spectra=Phi1",
-      "--data.test_inputs=2", "--rates.W1=0.5", "--output.responses=yes"}},
-    {"dmft-solve",
-     FOUR,
-     {"--quiet", "two.ini", "--output.checkpoint=1", "--training.optimizer=adam",
-      "--training.eta0=0.05", "--reference.coordinate_check=yes", "--output.sharpness=sum",
-      "--training.clip=0.01"}},
-    {"dmft-solve",
-     FOUR " lapack",
-     {"--quiet", "one.ini", "--output.experts=yes", "--output.singular=W2_0 W2",
-      "--output.gradients=yes", "--output.sharpness=blocks", "--training.optimizer=muon"}},
-    {"dmft-solve",
-     FOUR,
-     {"--quiet", "two.ini", "--output.experts=yes", "--output.singular=W2_0 W2",
-      "--output.gradients=yes", "--output.sharpness=blocks", "--output.weights=both",
-      "--output.runs=yes", "--training.clip=0.1"}},
+    ROW("dmft-solve", FOUR " lapack",
+        {"--quiet", "one.ini", "--output.kernels=full", "--output.spectra=Phi1",
+         "--data.test_inputs=2", "--rates.W1=0.5", "--output.responses=yes"}),
+    ROW("dmft-solve", FOUR,
+        {"--quiet", "two.ini", "--output.checkpoint=1", "--training.optimizer=adam",
+         "--training.eta0=0.05", "--reference.coordinate_check=yes", "--output.sharpness=sum",
+         "--training.clip=0.01"}),
+    ROW("dmft-solve", FOUR " lapack",
+        {"--quiet", "one.ini", "--output.experts=yes", "--output.singular=W2_0 W2",
+         "--output.gradients=yes", "--output.sharpness=blocks", "--training.optimizer=muon"}),
+    ROW("dmft-solve", FOUR,
+        {"--quiet", "two.ini", "--output.experts=yes", "--output.singular=W2_0 W2",
+         "--output.gradients=yes", "--output.sharpness=blocks", "--output.weights=both",
+         "--output.runs=yes", "--training.clip=0.1"}),
     {"dmft-solve", FOUR " lapack", {"--quiet", "five.ini"}},
     {"dmft-sweep", FOUR, {"--quiet", "--jobs", "1", "sweep.ini"}},
-    {"dmft-compare",
-     FOUR,
-     {"--quiet", "two.ini", "--training.batch=1", "--reference.widths=4 8 16"}},
-    {"dmft-solve",
-     FOUR " launch nan",
-     {"--quiet", "two.ini", "--solver.backend=cuda", "--reference.seeds=1",
-      "--training.integrator=bs32"}},
+    ROW("dmft-compare", FOUR,
+        {"--quiet", "two.ini", "--training.batch=1", "--reference.widths=4 8 16"}),
+    ROW("dmft-solve", FOUR " launch nan",
+        {"--quiet", "two.ini", "--solver.backend=cuda", "--reference.seeds=1",
+         "--training.integrator=bs32"}),
     /* A number that is none in what is measured alone ends no run. */
-    {"dmft-solve",
-     "launch",
-     {"--quiet", "two.ini", "--solver.backend=cuda", "--reference.seeds=1",
-      "--output.experts=yes"}},
+    ROW("dmft-solve", "launch",
+        {"--quiet", "two.ini", "--solver.backend=cuda", "--reference.seeds=1",
+         "--output.experts=yes"}),
     {"dmft-solve",
      "launch nan",
      {"--quiet", "one.ini", "--solver.backend=cuda", "--solver.method=fixed_point",
@@ -286,10 +279,8 @@ CLEAN_TEST(one_call_fails) {
 
 /* What is printed without a run: all of it, or a sentence. */
 CLEAN_TEST(printing_fails) {
-    static const char *const printed[][2] = {{"--help", "regime2"},
-                                             {"--help", "transformer"},
-                                             {"--program", "seven.ini"},
-                                             {"--defaults"}};
+    static const char *const printed[][2] = LIST({"--help", "regime2"}, {"--help", "transformer"},
+                                                 {"--program", "seven.ini"}, {"--defaults"});
     int bad = 0;
     setenv("DMFT_FAULT_COUNT", "count", 1);
     cli_print("one.ini", single);

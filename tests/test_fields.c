@@ -131,17 +131,10 @@ TEST(quantiles_and_sites) {
  * exceeds that once in 10^6; 300 are judged). Beyond the 2.5 per cent of either side order
  * statistics of 512 sites are biased by as much. */
 TEST(linear_networks_are_gaussian) {
-    static const char *const linear[] = {"network.activation=linear",
-                                         "output.fields=h1 h3 g_h2",
-                                         "solver.sites=512",
-                                         "solver.replicates=64",
-                                         "reference.widths=",
-                                         "training.steps=5",
-                                         "solver.tolerance=1e-4",
-                                         "output.kernels=none",
-                                         "data.inputs=4",
-                                         "training.gamma0=2",
-                                         NULL};
+    static const char *const linear[] = LIST(
+        "network.activation=linear", "output.fields=h1 h3 g_h2", "solver.sites=512",
+        "solver.replicates=64", "reference.widths=", "training.steps=5", "solver.tolerance=1e-4",
+        "output.kernels=none", "data.inputs=4", "training.gamma0=2", NULL);
     static const char *const names[] = {"h1", "h3", "g_h2"};
     FREED(run_free) struct run run;
     FREED(record_free) struct record record;

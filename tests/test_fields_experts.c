@@ -141,14 +141,10 @@ TEST(single_experts_make_up_the_kernel) {
         {"data/regime3.ini", "network.rho=0.5"},
     };
     for (size_t c = 0; c < 2; c++) {
-        const char *overrides[16] = {"output.kernels_of=psi phi h_in g_h_in",
-                                     "output.kernels=full",
-                                     "training.steps=3",
-                                     "output.fields=h_in",
-                                     "output.fields_at=2",
-                                     "output.field_sites=64",
-                                     "reference.seeds=1",
-                                     "solver.replicates=0"};
+        const char *overrides[16] =
+            LIST("output.kernels_of=psi phi h_in g_h_in", "output.kernels=full", "training.steps=3",
+                 "output.fields=h_in", "output.fields_at=2", "output.field_sites=64",
+                 "reference.seeds=1", "solver.replicates=0");
         int N = 32, M = 16;
         FREED(record_free) struct record record = {0};
         overrides[8] = cases[c][1];

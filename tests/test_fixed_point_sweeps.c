@@ -44,15 +44,10 @@ TEST(sweeps_end_exactly) {
                  {"data/regime3.ini", "solver.expert_sites=16", 2}};
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int damped = 0; damped < 2; damped++) {
-            const char *overrides[] = {"solver.method=fixed_point",
-                                       cases[i].more,
-                                       "solver.sites=256",
-                                       "training.steps=4",
-                                       "reference.widths=",
-                                       damped ? "solver.damping=0.7" : "solver.damping=1",
-                                       strstr(cases[i].file, "regime3") ? "solver.unit_sites=128"
-                                                                        : NULL,
-                                       NULL};
+            const char *overrides[] = LIST(
+                "solver.method=fixed_point", cases[i].more, "solver.sites=256", "training.steps=4",
+                "reference.widths=", damped ? "solver.damping=0.7" : "solver.damping=1",
+                strstr(cases[i].file, "regime3") ? "solver.unit_sites=128" : NULL, NULL);
             FREED(run_free) struct run run;
             struct ends ends = {.end = -1};
             const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};

@@ -119,12 +119,10 @@ static void lines_fit(void **state) {
 /* Each on one line, before all others, and once more in its section. */
 static void first_keys_come_first(void **state) {
     (void)state;
-    static const char *const keys[] = {
-        "network.model",     "network.parameterization", "data.source",
-        "data.inputs",       "training.steps",           "training.eta0",
-        "training.gamma0",   "training.optimizer",       "solver.sites",
-        "solver.replicates", "reference.widths",
-    };
+    static const char *const keys[] =
+        LIST("network.model", "network.parameterization", "data.source", "data.inputs",
+             "training.steps", "training.eta0", "training.gamma0", "training.optimizer",
+             "solver.sites", "solver.replicates", "reference.widths");
     static const char *const sections[] = {"network",   "data",   "training", "solver",
                                            "reference", "output", "rates",    "init"};
     char *help = printed(ARGS("--help")), part[64];
@@ -164,15 +162,11 @@ static void default_decays(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest rows[] = {
-        cmocka_unit_test(keys_are_those_stored),
-        cmocka_unit_test(keys_are_explained),
-        cmocka_unit_test(default_decays),
-    };
-    const struct CMUnitTest programs[] = {
-        cmocka_unit_test(lines_fit),
-        cmocka_unit_test(first_keys_come_first),
-    };
+    const struct CMUnitTest rows[] =
+        LIST(cmocka_unit_test(keys_are_those_stored), cmocka_unit_test(keys_are_explained),
+             cmocka_unit_test(default_decays));
+    const struct CMUnitTest programs[] =
+        LIST(cmocka_unit_test(lines_fit), cmocka_unit_test(first_keys_come_first));
     int failed = cmocka_run_group_tests_name("keys", rows, NULL, NULL);
     return failed + cmocka_run_group_tests_name("help", programs, cli_open, cli_close);
 }

@@ -366,14 +366,9 @@ TEST(fed_with_explicit_matrix) {
         for (double tolerance = 1e-2; tolerance > 3e-5; tolerance /= 10) {
             char text[64];
             snprintf(text, sizeof text, "solver.tolerance=%g", tolerance);
-            const char *const overrides[] = {gates[gate],
-                                             text,
-                                             "solver.sites=384",
-                                             "solver.expert_sites=192",
-                                             "data.inputs=3",
-                                             "output.responses=no",
-                                             gate == 1 ? "network.beta=0.5" : "training.eta0=0.3",
-                                             NULL};
+            const char *const overrides[] = LIST(
+                gates[gate], text, "solver.sites=384", "solver.expert_sites=192", "data.inputs=3",
+                "output.responses=no", gate == 1 ? "network.beta=0.5" : "training.eta0=0.3", NULL);
             FREED(run_free) struct run run;
             double error;
             support_run(&run, "data/regime2.ini", overrides);

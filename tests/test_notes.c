@@ -241,15 +241,12 @@ TEST(gates_that_amplify) {
 TEST(steps_that_are_too_coarse) {
     for (int coarse = 0; coarse < 2; coarse++)
         for (int networks = 0; networks < 2; networks++) {
-            const char *const overrides[] = {
-                "training.integrator=heun",
-                coarse ? "training.dt=10" : "training.dt=0.3",
-                "training.steps=12",
-                "solver.sites=512",
-                networks ? "solver.replicates=0" : "solver.replicates=1",
-                networks ? "reference.widths=16 24" : "reference.widths=",
-                "reference.seeds=1",
-                NULL};
+            const char *const overrides[] =
+                LIST("training.integrator=heun", coarse ? "training.dt=10" : "training.dt=0.3",
+                     "training.steps=12", "solver.sites=512",
+                     networks ? "solver.replicates=0" : "solver.replicates=1",
+                     networks ? "reference.widths=16 24" : "reference.widths=", "reference.seeds=1",
+                     NULL);
             FREED(run_free) struct run run;
             struct err err;
             support_run(&run, "data/dense.ini", overrides);
@@ -273,15 +270,10 @@ TEST(responses_that_are_not_measured) {
                  {"examples/convolution.ini", "data.inputs=2", "W2_1, W2_2", false}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         bool exact = strstr(cases[i].more, "exact") != NULL;
-        const char *const overrides[] = {"output.responses=yes",
-                                         "training.steps=2",
-                                         "solver.sites=64",
-                                         "solver.replicates=2",
-                                         "reference.widths=",
-                                         cases[i].more,
-                                         exact ? "training.optimizer=muon" : NULL,
-                                         "training.momentum=0",
-                                         NULL};
+        const char *const overrides[] =
+            LIST("output.responses=yes", "training.steps=2", "solver.sites=64",
+                 "solver.replicates=2", "reference.widths=", cases[i].more,
+                 exact ? "training.optimizer=muon" : NULL, "training.momentum=0", NULL);
         FREED(run_free) struct run run;
         struct err err;
         support_run(&run, cases[i].file, overrides);

@@ -194,13 +194,11 @@ TEST(muon_equals_oracle) {
 /* Every optimizer, clipped at a norm that some of the gradients reach, with the schedules in turn,
  * network by network; the tolerance is that above. */
 TEST(schedules_and_clipping) {
-    static const char *const optimizers[] = {
-        "eta0 = 0.5",
-        "eta0 = 0.5\nweight_decay = 0.02",
-        "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2\nweight_decay = 0.02",
-        "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside",
-        "optimizer = adamw\neta0 = 0.05\nweight_decay = 0.02",
-    };
+    static const char *const optimizers[] =
+        LIST("eta0 = 0.5", "eta0 = 0.5\nweight_decay = 0.02",
+             "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2\nweight_decay = 0.02",
+             "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside",
+             "optimizer = adamw\neta0 = 0.05\nweight_decay = 0.02");
     for (size_t k = 0; k < COUNT(optimizers); k++) {
         int runs = 0, clipped = equal_oracles(optimizers[k], (int)k, &runs);
         assert_true(clipped > 0 && clipped < runs * STEPS);

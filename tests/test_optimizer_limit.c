@@ -23,16 +23,14 @@ static void open_run(struct run *run, const char *network, const char *training)
  * explicit matrix on one side and rows of a basis on the other, complete up to `tolerance` = 1e-6,
  * of which f feels some hundredths; the draws are the same. */
 TEST(large_eps_is_gradient_descent) {
-    static const char *const networks[] = {
+    static const char *const networks[] = LIST(
         "model = dense\ndepth = 3",
         "model = regime1\nexperts = 2\nexpert_layers = 2\nbias = trained\nbiases = .4 -.4\nq0 = 1",
         "model = regime2\nexpert_width = 2\nparameterization = mssp\ngate = softmax",
         "model = regime2\nexpert_width = 1\nparameterization = mup",
-        "model = regime3\nparameterization = mssp",
-        "model = regime3\nparameterization = mup",
+        "model = regime3\nparameterization = mssp", "model = regime3\nparameterization = mup",
         "model = residual\ndepth = 2\nexpert_width = 2\nalpha = 1",
-        "model = residual\ndepth = 2\nexpert_width = 0\nalpha = 0\nrho = 0.5\nexperts = 4",
-    };
+        "model = residual\ndepth = 2\nexpert_width = 0\nalpha = 0\nrho = 0.5\nexperts = 4");
     double worst = 0;
     for (size_t i = 0; i < COUNT(networks); i++) {
         FREED(run_free) struct run plain, adam;

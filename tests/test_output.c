@@ -57,16 +57,10 @@ TEST(nothing_behind) {
         for (int k = 0; k < 2; k++) {
             FREED(run_free) struct run run;
             char whole[512];
-            const char *const more[] = {"data.inputs=4",
-                                        "data.test_inputs=3",
-                                        "training.steps=5",
-                                        "training.eta0=0.4",
-                                        "training.gamma0=1.5",
-                                        "solver.sites=256",
-                                        "solver.replicates=1",
-                                        "solver.tolerance=1e-8",
-                                        way == 2 ? "reference.centre=no" : NULL,
-                                        NULL};
+            const char *const more[] =
+                LIST("data.inputs=4", "data.test_inputs=3", "training.steps=5", "training.eta0=0.4",
+                     "training.gamma0=1.5", "solver.sites=256", "solver.replicates=1",
+                     "solver.tolerance=1e-8", way == 2 ? "reference.centre=no" : NULL, NULL);
             snprintf(whole, sizeof whole, text, ends[k]);
             script(&run, whole, more);
             ASK(run_ensemble(&run, way ? 16 : 0, 1, &record[k], err));

@@ -47,15 +47,11 @@ TEST(ties) {
         {{"network.bias=none", "init.Q=0"}, false},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        const char *const overrides[] = {"network.parameterization=mup",
-                                         "network.gate=sigmoid",
-                                         "network.experts=4",
-                                         cases[k].change[1] && strstr(cases[k].change[1], "rho")
-                                             ? "network.outputs=1"
-                                             : "network.rho=0.5",
-                                         cases[k].change[0],
-                                         cases[k].change[1],
-                                         NULL};
+        const char *const overrides[] =
+            LIST("network.parameterization=mup", "network.gate=sigmoid", "network.experts=4",
+                 cases[k].change[1] && strstr(cases[k].change[1], "rho") ? "network.outputs=1"
+                                                                         : "network.rho=0.5",
+                 cases[k].change[0], cases[k].change[1], NULL);
         if (is_random("regime1", overrides) != cases[k].random)
             fail_msg("%s %s: it is %srandom", cases[k].change[0],
                      cases[k].change[1] ? cases[k].change[1] : "", cases[k].random ? "not " : "");
@@ -139,11 +135,8 @@ static void compare_block(const struct record *limit, const struct record *netwo
         const char *name;
         int t;
         bool square;
-    } laws[] = {{"psi", 0, true},
-                {"gphi", 0, true},
-                {"psi", 1, true},
-                {"flips", 1, false},
-                {"load_largest", 0, false}};
+    } laws[] = LIST({"psi", 0, true}, {"gphi", 0, true}, {"psi", 1, true}, {"flips", 1, false},
+                    {"load_largest", 0, false});
     for (size_t k = 0; k < sizeof laws / sizeof *laws; k++) {
         char name[32];
         snprintf(name, sizeof name, l < 0 ? "%s" : "%s_%d", laws[k].name, l);
@@ -202,28 +195,16 @@ static void laws_of(const char *source, int blocks, const char *const *changes) 
 /* The gradients of gates of a transformer: of the read-out with W2, whose transpose has met nothing
  * of an expert that is not selected. Experts wider than the stream: sites go with the size. */
 TEST(of_a_transformer) {
-    static const char *const one[] = {"network.parameterization=mup",
-                                      "network.q0=1",
+    static const char *const one[] = LIST(
+        "network.parameterization=mup", "network.q0=1",
 
-                                      "network.iota=2",
-                                      "network.rho=0.5",
-                                      "network.gate=softmax",
-                                      "network.softmax_over=all",
-                                      "network.router_rate=30",
-                                      "network.bias=none",
-                                      "data.tokens=1",
-                                      NULL};
-    static const char *const two[] = {"network.parameterization=mup",
-                                      "network.q0=1",
+        "network.iota=2", "network.rho=0.5", "network.gate=softmax", "network.softmax_over=all",
+        "network.router_rate=30", "network.bias=none", "data.tokens=1", NULL);
+    static const char *const two[] =
+        LIST("network.parameterization=mup", "network.q0=1",
 
-                                      "network.depth=2",
-                                      "network.branch_power=0",
-                                      "network.rho=0.5",
-                                      "network.gate=sigmoid",
-                                      "network.router_rate=30",
-                                      "network.bias=none",
-                                      "data.tokens=2",
-                                      NULL};
+             "network.depth=2", "network.branch_power=0", "network.rho=0.5", "network.gate=sigmoid",
+             "network.router_rate=30", "network.bias=none", "data.tokens=2", NULL);
     laws_of("transformer", 1, one);
     if (is_long)
         laws_of("transformer", 2, two);
@@ -231,16 +212,10 @@ TEST(of_a_transformer) {
 
 /* Below the last block gradients are made of what later blocks hand back, with any inner width. */
 TEST(of_a_stack) {
-    static const char *const deep[] = {"network.parameterization=mup",
-                                       "network.mixture=regime1",
-                                       "network.depth=2",
-                                       "network.branch_power=0",
-                                       "network.experts=4",
-                                       "network.expert_layers=2",
-                                       "network.iota=0.25",
-                                       "network.rho=0.5",
-                                       "network.gate=sigmoid",
-                                       NULL};
+    static const char *const deep[] =
+        LIST("network.parameterization=mup", "network.mixture=regime1", "network.depth=2",
+             "network.branch_power=0", "network.experts=4", "network.expert_layers=2",
+             "network.iota=0.25", "network.rho=0.5", "network.gate=sigmoid", NULL);
     laws_of("stack", 3,
             ARGS("network.parameterization=mup", "network.mixture=regime1", "network.depth=3",
                  "network.branch_power=0", "network.experts=4", "network.rho=0.5",
@@ -254,16 +229,10 @@ TEST(of_a_stack) {
 TEST(of_regime1) {
     static const char *const biases[] = {NULL, "network.biases=1 0 0 0"};
     for (int k = 0; k < 2; k++) {
-        const char *const changes[] = {
-            "network.parameterization=mup",
-            "network.experts=4",
-            "network.expert_layers=1",
-            "network.rho=0.5",
-            "network.gate=softmax",
-            biases[k] ? "network.bias=trained" : NULL,
-            biases[k],
-            NULL,
-        };
+        const char *const changes[] =
+            LIST("network.parameterization=mup", "network.experts=4", "network.expert_layers=1",
+                 "network.rho=0.5", "network.gate=softmax",
+                 biases[k] ? "network.bias=trained" : NULL, biases[k], NULL);
         laws_of("regime1", 0, changes);
     }
 }

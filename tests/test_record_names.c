@@ -121,19 +121,10 @@ TEST(kinds_of_series) {
     static const char *const keys[] = {
         "network.rho=0.5",    "data.test_inputs=2",   "output.kernels=full",  "output.experts=yes",
         "output.tangent=sum", "output.gradients=yes", "output.sharpness=sum", NULL};
-    static const char *const jumps[] = {"accuracy",
-                                        "test_accuracy",
-                                        "top_accuracy",
-                                        "test_top_accuracy",
-                                        "gate_largest",
-                                        "gate_top",
-                                        "expert_dead",
-                                        "expert_largest",
-                                        "expert_logits",
-                                        "expert_of_input",
-                                        "expert_share",
-                                        "expert_share_of_input",
-                                        NULL};
+    static const char *const jumps[] =
+        LIST("accuracy", "test_accuracy", "top_accuracy", "test_top_accuracy", "gate_largest",
+             "gate_top", "expert_dead", "expert_largest", "expert_logits", "expert_of_input",
+             "expert_share", "expert_share_of_input", NULL);
     static const char *const computed[] = {"rank", "fallback", "unmatched", "carriers", NULL},
                              *const kept[] = {"f", "loss", "test_loss", NULL};
     for (int k = 0; k < 4; k++) {

@@ -27,15 +27,9 @@ TEST(equals_oracle) {
 /* sigma linear: (13) at t = 0 and the lazy recursion (14), which a limit follows without sampling
  * error but for O(gamma0^2) = 1e-6 times numbers of order 10. */
 TEST(closed_forms) {
-    static const char *const overrides[] = {"network.activation=linear",
-                                            "network.depth=3",
-                                            "network.branch=1.4",
-                                            "data.inputs=3",
-                                            "data.dimension=4",
-                                            "training.gamma0=1e-3",
-                                            "training.eta0=0.1",
-                                            "solver.sites=400",
-                                            NULL};
+    static const char *const overrides[] = LIST(
+        "network.activation=linear", "network.depth=3", "network.branch=1.4", "data.inputs=3",
+        "data.dimension=4", "training.gamma0=1e-3", "training.eta0=0.1", "solver.sites=400", NULL);
     RUN_AND_NET;
     double f[3] = {0}, Theta[3][3], K[3][3], a = 1 + 1.4 * 1.4 / 3, moved = 0, got[9];
     support_run(&run, "data/resnet.ini", overrides);

@@ -256,15 +256,9 @@ struct set {
 
 static void check_file(const char *output, const char *ini, const char *more,
                        const struct set *sets, size_t count) {
-    const char *const overrides[] = {"output.responses=yes",
-                                     "training.steps=17",
-                                     "solver.sites=256",
-                                     "solver.replicates=2",
-                                     "solver.threads=1",
-                                     "reference.widths=16",
-                                     "reference.seeds=2",
-                                     more,
-                                     NULL};
+    const char *const overrides[] =
+        LIST("output.responses=yes", "training.steps=17", "solver.sites=256", "solver.replicates=2",
+             "solver.threads=1", "reference.widths=16", "reference.seeds=2", more, NULL);
     FREED(run_free) struct run run;
     double probe = 0;
     support_run(&run, ini, overrides);

@@ -22,23 +22,20 @@ TEST(formulas) {
         {{.schedule.kind = &schedule_cosine, .schedule.warmup = 1}, 3, 0.5},
         {{.schedule.kind = &schedule_cosine, .schedule.warmup = 2, .schedule.end = 0.4}, 3, 0.85},
         {{.schedule.kind = &schedule_cosine, .schedule.steps = 3, .schedule.end = 0.4}, 4.75, 0.4},
-        {{.schedule.kind = &schedule_polynomial, .schedule.steps = 8, .schedule.power = 2},
-         6,
-         0.0625},
-        {{.schedule.kind = &schedule_polynomial,
-          .schedule.warmup = 2,
-          .schedule.steps = 4,
-          .schedule.end = 0.4,
-          .schedule.power = 0.5},
-         5,
-         0.7},
+        ROW({.schedule.kind = &schedule_polynomial, .schedule.steps = 8, .schedule.power = 2}, 6,
+            0.0625),
+        ROW({.schedule.kind = &schedule_polynomial,
+             .schedule.warmup = 2,
+             .schedule.steps = 4,
+             .schedule.end = 0.4,
+             .schedule.power = 0.5},
+            5, 0.7),
         {{.schedule.kind = &schedule_power, .schedule.t0 = 2, .schedule.power = 2}, 2, 0.25},
-        {{.schedule.kind = &schedule_power,
-          .schedule.warmup = 4,
-          .schedule.t0 = 4,
-          .schedule.power = 0.5},
-         16,
-         0.5},
+        ROW({.schedule.kind = &schedule_power,
+             .schedule.warmup = 4,
+             .schedule.t0 = 4,
+             .schedule.power = 0.5},
+            16, 0.5),
         {{.schedule.kind = &schedule_power, .schedule.t0 = 2}, 5, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -86,22 +83,12 @@ TEST(runs_begin_longer_ones) {
     static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=momentum",
                                              "training.optimizer=adamw"};
     for (int k = 0; k < 3; k++) {
-        const char *const shorter[] = {SMALL,
-                                       FALLING,
-                                       optimizers[k],
-                                       "training.weight_decay=0.01",
-                                       "training.schedule_steps=5",
-                                       "training.clip=0.2",
-                                       "training.steps=5",
-                                       NULL};
-        const char *const longer[] = {SMALL,
-                                      FALLING,
-                                      optimizers[k],
-                                      "training.weight_decay=0.01",
-                                      "training.schedule_steps=5",
-                                      "training.clip=0.2",
-                                      "training.steps=8",
-                                      NULL};
+        const char *const shorter[] =
+            LIST(SMALL, FALLING, optimizers[k], "training.weight_decay=0.01",
+                 "training.schedule_steps=5", "training.clip=0.2", "training.steps=5", NULL);
+        const char *const longer[] =
+            LIST(SMALL, FALLING, optimizers[k], "training.weight_decay=0.01",
+                 "training.schedule_steps=5", "training.clip=0.2", "training.steps=8", NULL);
         same_bits("data/dense.ini", shorter, longer);
     }
 }

@@ -125,13 +125,9 @@ TEST(shape_of_the_data) {
         "key('depth')\n" HEAD "if tokens == 4 and outputs == 3 and vocabulary == 0 then\n"
         "    h = key('beta', 1.0) * map(h, a, 'T')\n"
         "    name_rows(h, 'top')\nend\n" END;
-    static const char *const change[] = {"data.tokens=4",
-                                         "training.loss=cross_entropy",
-                                         "network.outputs=3",
-                                         "program.beta=2",
-                                         "rates.T=0.5",
-                                         "output.fields=top",
-                                         NULL},
+    static const char *const change[] =
+        LIST("data.tokens=4", "training.loss=cross_entropy", "network.outputs=3", "program.beta=2",
+             "rates.T=0.5", "output.fields=top", NULL),
                              *const others[] = {"data.tokens=4", "program.beta=2", NULL};
     FREED(run_free) struct run run;
     support_script_run(&run, text, change);

@@ -37,46 +37,14 @@ static void add(char *text, const char *word) {
  * W matrix, N name, K small whole number, R number, O options, G options of gates, B biases, C
  * causal, V options of selections, M the mean of numbers. Behind > where the result is: = that of
  * X, P, or S. Now and then something else is put there. */
-static const char *const calls[] = {"read_in PW>P",
-                                    "map XPW>P",
-                                    "map XPW>P",
-                                    "map XPW>P",
-                                    "look XKW>S",
-                                    "sigma X>=",
-                                    "sigma S>S",
-                                    "tanh XR>=",
-                                    "relu X>=",
-                                    "exp X>=",
-                                    "log S>S",
-                                    "sigmoid SG>S",
-                                    "softmax SG>S",
-                                    "softmax SC>S",
-                                    "softmax XC>=",
-                                    "expand 2c>3",
-                                    "group_mean 3b>2",
-                                    "tile 4e>5",
-                                    "tile_mean 5d>4",
-                                    "expand XP>P",
-                                    "tile XP>P",
-                                    "average XY>S",
-                                    "mean X>S",
-                                    "stop S>S",
-                                    "top XK>=",
-                                    "bias SBW>S",
-                                    "attend XYR>S",
-                                    "attend 3YRb>2",
-                                    "mix SX>=",
-                                    "mix YX>=",
-                                    "pool X>=",
-                                    "norm X>=",
-                                    "softplus X>=",
-                                    "exp S>S",
-                                    "tanh S>S",
-                                    "sigma_of_experts X>=",
-                                    "top SK>S",
-                                    "balance_select SKV>S",
-                                    "balance_select XKV>=",
-                                    "mean_of_rows X>="};
+static const char *const calls[] = LIST(
+    "read_in PW>P", "map XPW>P", "map XPW>P", "map XPW>P", "look XKW>S", "sigma X>=", "sigma S>S",
+    "tanh XR>=", "relu X>=", "exp X>=", "log S>S", "sigmoid SG>S", "softmax SG>S", "softmax SC>S",
+    "softmax XC>=", "expand 2c>3", "group_mean 3b>2", "tile 4e>5", "tile_mean 5d>4", "expand XP>P",
+    "tile XP>P", "average XY>S", "mean X>S", "stop S>S", "top XK>=", "bias SBW>S", "attend XYR>S",
+    "attend 3YRb>2", "mix SX>=", "mix YX>=", "pool X>=", "norm X>=", "softplus X>=", "exp S>S",
+    "tanh S>S", "sigma_of_experts X>=", "top SK>S", "balance_select SKV>S",
+    "balance_select XKV>=", "mean_of_rows X>=");
 
 /* The same of a word that is an operation by its row. */
 static const char *by_row(void) {
@@ -154,14 +122,9 @@ static void add_argument(char *text, char kind) {
         ", a0=1e-300", ", a0=N",   ", rate=N",  ", a0=2",       ", rate=3"};
     static const char *const gates[] = {"nil", "{top=1}", "{beta=2}", "nil", "{top=99}", "2"};
     static const char *const causal[] = {"{causal=true}", "{causal=false}"};
-    static const char *const options[] = {"nil",
-                                          "nil",
-                                          "{scale=2}",
-                                          "{axis=\"j\"}",
-                                          "{axis=\"source\"}",
-                                          "{about=\"a\\n\"}",
-                                          "{equation=\"x\"}",
-                                          "{scale=0/0}"};
+    static const char *const options[] =
+        LIST("nil", "nil", "{scale=2}", "{axis=\"j\"}", "{axis=\"source\"}", "{about=\"a\\n\"}",
+             "{equation=\"x\"}", "{scale=0/0}");
     static const char *const names[] = {"Phi", "Phi", "G", "psi", "loss", "t", "a_diag", "9"};
     static const char *const numbers[] = {"1", "1", "-1", "0.5", "0.5", "2", "1e308", "0/0"};
     static const char *const biases[] = {"{0,0,0,0}", "normals(4)", "{1}",
@@ -319,32 +282,10 @@ static size_t word_of(const char *text) {
 
 static void change(char *text) {
     static char out[2 * SIZE];
-    static const char *const words[] = {"nil",
-                                        "0",
-                                        "-1",
-                                        "1e400",
-                                        "nil()",
-                                        "(",
-                                        "{",
-                                        "}",
-                                        "end",
-                                        "while true do",
-                                        "for i=1,1e9 do",
-                                        "\"",
-                                        "\\",
-                                        "[[",
-                                        "function",
-                                        "0/0",
-                                        "..",
-                                        "^",
-                                        "%",
-                                        "#",
-                                        "\r",
-                                        "\x01",
-                                        "string.format",
-                                        "N",
-                                        "key(\"x\")",
-                                        "error(p)"};
+    static const char *const words[] =
+        LIST("nil", "0", "-1", "1e400", "nil()", "(", "{", "}", "end", "while true do",
+             "for i=1,1e9 do", "\"", "\\", "[[", "function", "0/0", "..", "^", "%", "#", "\r",
+             "\x01", "string.format", "N", "key(\"x\")", "error(p)");
     const char *other = example[draw(examples)];
     strcpy(text, example[draw(examples)]);
     for (int k = 1 + draw(3); k > 0; k--) {

@@ -130,14 +130,12 @@ TEST(fixed_matrices_decay_or_are_frozen) {
 /* What grows with the width and is taken back has a limit: with powers alone, the one without them
  * to the bit, since N is a power of 2 there. */
 TEST(growth_that_is_taken_back) {
-    static const char *const texts[] = {
-        HEAD "h = tanh(relu(h))\n" END,
-        HEAD "h = tanh(N ^ -0.5 * relu(N ^ 0.5 * h))\n" END,
-        HEAD "h = tanh(N ^ 0.5 * (N ^ -0.5 * relu(h)))\n" END,
-        HEAD "h = tanh((N ^ -0.5 * mean(h * h)) * (N ^ 0.5 * relu(h)))\n" END,
-        HEAD "h = tanh(norm(N ^ 0.5 * h))\n" END,
-        HEAD "h = tanh(1 / (N ^ 0.5 * exp(h)) + h)\n" END,
-    };
+    static const char *const texts[] =
+        LIST(HEAD "h = tanh(relu(h))\n" END, HEAD "h = tanh(N ^ -0.5 * relu(N ^ 0.5 * h))\n" END,
+             HEAD "h = tanh(N ^ 0.5 * (N ^ -0.5 * relu(h)))\n" END,
+             HEAD "h = tanh((N ^ -0.5 * mean(h * h)) * (N ^ 0.5 * relu(h)))\n" END,
+             HEAD "h = tanh(norm(N ^ 0.5 * h))\n" END,
+             HEAD "h = tanh(1 / (N ^ 0.5 * exp(h)) + h)\n" END);
     double loss = 0;
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         RUN_AND_NET;

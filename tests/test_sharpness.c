@@ -72,14 +72,9 @@ TEST(the_edge_goes_with_the_schedule) {
 /* The curvature of a loss of C outputs has C^2 entries, 720 kB here, of a stack of 512 kB. The
  * stack of a process has 8 MB as a rule, which 1024 outputs would fill. */
 TEST(many_outputs_do_not_fill_the_stack) {
-    static const char *const set[] = {"data.inputs=1",
-                                      "network.outputs=300",
-                                      "training.loss=cross_entropy",
-                                      "training.steps=1",
-                                      "output.sharpness=sum",
-                                      "output.kernels=none",
-                                      "solver.threads=1",
-                                      NULL};
+    static const char *const set[] = LIST(
+        "data.inputs=1", "network.outputs=300", "training.loss=cross_entropy", "training.steps=1",
+        "output.sharpness=sum", "output.kernels=none", "solver.threads=1", NULL);
     struct rlimit whole, little;
     FREED(run_free) struct run run;
     FREED(record_free) struct record record;

@@ -117,15 +117,9 @@ TEST(averages_are_without_bias) {
 }
 
 static void march(struct run *run, const char *file, const char *draws) {
-    const char *const overrides[] = {"reference.widths=",
-                                     "training.steps=7",
-                                     "solver.sites=256",
-                                     "solver.replicates=32",
-                                     "solver.seed=2",
-                                     "output.kernels=diagonal",
-                                     "output.responses=no",
-                                     draws,
-                                     NULL};
+    const char *const overrides[] =
+        LIST("reference.widths=", "training.steps=7", "solver.sites=256", "solver.replicates=32",
+             "solver.seed=2", "output.kernels=diagonal", "output.responses=no", draws, NULL);
     support_run(run, file, overrides);
     ASK(run_march(run, err));
 }
@@ -163,15 +157,10 @@ TEST(limits_are_the_same) {
 static void first_draw(uint32_t replicate, bool halved, int half, int sites, double *z) {
     FREED(array_free) struct array out;
     FREED(population_free)
-    struct population p = {.name = "p",
-                           .backend = backend_list[0],
-                           .size = POPULATION_INFINITE,
-                           .sites = (size_t)sites,
-                           .group = 1,
-                           .draws.sobol = true,
-                           .draws.beside_halves = halved,
-                           .draws.half_number = half,
-                           .draws.stream = stream_of(replicate, 1)};
+    struct population p =
+        ROW(.name = "p", .backend = backend_list[0], .size = POPULATION_INFINITE,
+            .sites = (size_t)sites, .group = 1, .draws.sobol = true, .draws.beside_halves = halved,
+            .draws.half_number = half, .draws.stream = stream_of(replicate, 1));
     p.draws.stream.first_pair = half == 2 ? (uint32_t)sites / 2 : 0;
     ASK(population_init(&p, err));
     ASK(array_init(&out, p.backend, p.sites, 1, 1, err));
@@ -238,13 +227,9 @@ TEST(forty_draws_are_coordinates) {
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         FREED(sobol_free) struct sobol sobol;
         FREED(population_free)
-        struct population p = {.name = "p",
-                               .backend = backend_list[0],
-                               .size = POPULATION_INFINITE,
-                               .sites = S,
-                               .group = groups[i],
-                               .draws.sobol = true,
-                               .draws.stream = stream_of(0, 1)};
+        struct population p =
+            ROW(.name = "p", .backend = backend_list[0], .size = POPULATION_INFINITE, .sites = S,
+                .group = groups[i], .draws.sobol = true, .draws.stream = stream_of(0, 1));
         ASK(population_init(&p, err));
         ASK(sobol_init(&sobol, p.draws.stream, 0, S / (size_t)groups[i], err));
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)

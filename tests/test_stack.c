@@ -33,13 +33,9 @@ static const char *const optimized[][12] = {
     {"training.optimizer=momentum", THREE, "network.block_norm=both"},
     {"training.optimizer=momentum", ONE, "network.expert_layers=2", "network.iota=0.5"},
 };
-static const char *const base[] = {"data.inputs=3",
-                                   "data.dimension=5",
-                                   "training.eta0=0.2",
-                                   "training.gamma0=1.5",
-                                   "reference.centre=no",
-                                   "solver.replicates=0",
-                                   NULL};
+static const char *const base[] =
+    LIST("data.inputs=3", "data.dimension=5", "training.eta0=0.2", "training.gamma0=1.5",
+         "reference.centre=no", "solver.replicates=0", NULL);
 
 TEST(equals_oracle) {
     for (size_t i = 0; i < COUNT(cases); i++)

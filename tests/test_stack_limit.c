@@ -169,18 +169,11 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
     double Theta = 2 * pow(a, L) + (stream ? q : L * q) * pow(a, L - 1), eta0 = 0.8 / Theta;
     char rate[40];
     snprintf(rate, sizeof rate, "training.eta0=%.17g", eta0);
-    const char *overrides[24] = {"network.activation=linear",
-                                 "network.gate=constant",
-                                 "network.depth=3",
-                                 "network.branch_power=0.4",
-                                 "data.inputs=3",
-                                 "data.dimension=4",
-                                 "training.gamma0=1e-3",
-                                 rate,
-                                 "solver.sites=160",
-                                 "solver.expert_sites=80",
-                                 "solver.unit_sites=80",
-                                 stream ? "network.stream=yes" : "network.stream=no"};
+    const char *overrides[24] =
+        LIST("network.activation=linear", "network.gate=constant", "network.depth=3",
+             "network.branch_power=0.4", "data.inputs=3", "data.dimension=4",
+             "training.gamma0=1e-3", rate, "solver.sites=160", "solver.expert_sites=80",
+             "solver.unit_sites=80", stream ? "network.stream=yes" : "network.stream=no");
     RUN_AND_NET;
     double f[P] = {0}, K[P][P] = {{0}}, got[P * P], moved = 0;
     for (int i = 0; mixture[i]; i++)

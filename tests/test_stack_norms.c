@@ -60,14 +60,11 @@ TEST(norms_do_not_cure_mup) {
         {0, {"network.parameterization=mssp", "network.block_norm=after", BY_ADAM}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *overrides[16] = {"training.steps=6",
-                                     "output.kernels=none",
-                                     "reference.coordinate_check=yes",
-                                     "reference.draws=iid",
-                                     "solver.replicates=0",
-                                     is_long ? "reference.widths=64 128 256 512"
-                                             : "reference.widths=64 256",
-                                     is_long ? "reference.seeds=24" : "reference.seeds=8"};
+        const char *overrides[16] =
+            LIST("training.steps=6", "output.kernels=none", "reference.coordinate_check=yes",
+                 "reference.draws=iid", "solver.replicates=0",
+                 is_long ? "reference.widths=64 128 256 512" : "reference.widths=64 256",
+                 is_long ? "reference.seeds=24" : "reference.seeds=8");
         double slope, se;
         memcpy(overrides + 7, cases[i].keys, sizeof cases[i].keys);
         exponent(overrides, &slope, &se);

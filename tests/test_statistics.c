@@ -216,15 +216,12 @@ TEST(sites_that_sample) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool uses[2] = {!strstr(cases[i].ini, "dense") && !strstr(cases[i].ini, "transformer"),
                         strstr(cases[i].ini, "regime3") || strstr(cases[i].ini, "residual")};
-        const char *const overrides[] = {"solver.sites=100",
-                                         cases[i].change,
-                                         uses[0] ? "solver.expert_sites=60" : "data.inputs=4",
-                                         uses[1] ? "solver.unit_sites=40" : "data.inputs=4",
-                                         strstr(cases[i].ini, "residual") ? "network.experts=60"
-                                                                          : "data.inputs=4",
-                                         "reference.widths=",
-                                         "solver.halves=no",
-                                         NULL};
+        const char *const overrides[] =
+            LIST("solver.sites=100", cases[i].change,
+                 uses[0] ? "solver.expert_sites=60" : "data.inputs=4",
+                 uses[1] ? "solver.unit_sites=40" : "data.inputs=4",
+                 strstr(cases[i].ini, "residual") ? "network.experts=60" : "data.inputs=4",
+                 "reference.widths=", "solver.halves=no", NULL);
         RUN_AND_NET;
         int found = 0;
         support_run(&run, cases[i].ini, overrides);

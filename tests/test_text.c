@@ -110,25 +110,11 @@ TEST(cut_characters) {
 TEST(values_without_quotes_and_comments) {
     static const struct {
         const char *text, *value;
-    } table[] = {
-        {" a b ", "a b"},
-        {"a # b", "a"},
-        {"a #b ; c", "a"},
-        {"a#b;c", "a#b;c"},
-        {" # a", ""},
-        {"# a", ""},
-        {"", ""},
-        {"\"a # b\"", "a # b"},
-        {" \"a\" # b", "a"},
-        {"\"a\"\"b\"", "a\"b"},
-        {"\" a \"", " a "},
-        {"\"\"", ""},
-        {"\"a", NULL},
-        {"\"a\" b", NULL},
-        {"\"a\"# b", NULL},
-        {"\"a\"\"", NULL},
-        {"a \"b # c\"", "a \"b"},
-    };
+    } table[] =
+        LIST({" a b ", "a b"}, {"a # b", "a"}, {"a #b ; c", "a"}, {"a#b;c", "a#b;c"}, {" # a", ""},
+             {"# a", ""}, {"", ""}, {"\"a # b\"", "a # b"}, {" \"a\" # b", "a"},
+             {"\"a\"\"b\"", "a\"b"}, {"\" a \"", " a "}, {"\"\"", ""}, {"\"a", NULL},
+             {"\"a\" b", NULL}, {"\"a\"# b", NULL}, {"\"a\"\"", NULL}, {"a \"b # c\"", "a \"b"});
     for (size_t k = 0; k < COUNT(table); k++) {
         char text[32];
         snprintf(text, sizeof text, "%s", table[k].text);

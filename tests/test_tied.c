@@ -19,11 +19,8 @@ static const struct {
     int L;
     double branch;
     enum oracle_activation activation;
-} wanted[] = {{1, 1, ORACLE_TANH},
-              {2, 1.7, ORACLE_ERF},
-              {4, 3, ORACLE_GELU},
-              {5, 1, ORACLE_SOFTPLUS},
-              {3, 1, ORACLE_TANH}};
+} wanted[] = LIST({1, 1, ORACLE_TANH}, {2, 1.7, ORACLE_ERF}, {4, 3, ORACLE_GELU},
+                  {5, 1, ORACLE_SOFTPLUS}, {3, 1, ORACLE_TANH});
 enum { CASES = sizeof cases / sizeof *cases, WIDTH = 14 };
 
 static void configure(struct run *run, const char *const *more) {
@@ -169,18 +166,11 @@ TEST(tying_is_seen) {
     const char *const ini[] = {"examples/tied.ini", "data/resnet.ini"};
     double loss[2], se[2];
     for (int k = 0; k < 2; k++) {
-        const char *const overrides[] = {"data.inputs=4",
-                                         "data.dimension=10",
-                                         "data.source=gaussian",
-                                         "training.steps=10",
-                                         "training.eta0=0.1",
-                                         "training.gamma0=1",
-                                         "solver.sites=1024",
-                                         "solver.replicates=8",
-                                         "solver.tolerance=1e-3",
-                                         k ? "network.depth=4" : "program.depth=4",
-                                         k ? "network.branch=1.5" : "program.branch=3",
-                                         NULL};
+        const char *const overrides[] = LIST(
+            "data.inputs=4", "data.dimension=10", "data.source=gaussian", "training.steps=10",
+            "training.eta0=0.1", "training.gamma0=1", "solver.sites=1024", "solver.replicates=8",
+            "solver.tolerance=1e-3", k ? "network.depth=4" : "program.depth=4",
+            k ? "network.branch=1.5" : "program.branch=3", NULL);
         FREED(run_free) struct run run;
         FREED(record_free) struct record record;
         support_run(&run, ini[k], overrides);

@@ -189,15 +189,10 @@ TEST(fixed_point) {
     FREED(two_records_free) struct record record[2];
     for (int k = 0; k < 2; k++) {
         FREED(run_free) struct run run;
-        const char *const more[] = {"solver.sites=512",
-                                    "solver.replicates=8",
-                                    "data.inputs=3",
-                                    "training.steps=6",
-                                    "training.eta0=0.5",
-                                    "training.gamma0=1.5",
-                                    k ? "solver.method=fixed_point" : NULL,
-                                    "solver.fp_tolerance=1e-3",
-                                    NULL};
+        const char *const more[] =
+            LIST("solver.sites=512", "solver.replicates=8", "data.inputs=3", "training.steps=6",
+                 "training.eta0=0.5", "training.gamma0=1.5", k ? "solver.method=fixed_point" : NULL,
+                 "solver.fp_tolerance=1e-3", NULL);
         support_script_run(&run, text, more);
         ASK(run_ensemble(&run, 0, 8, &record[k], err));
     }

@@ -72,20 +72,12 @@ static void more(const struct couple *p, int t, double tolerance) {
         check_entropy(p);
 }
 
-static const char *const settings[] = {
+static const char *const settings[] = LIST(
     "experts = 2\nexpert_layers = 2\ngate = softmax\nbias=trained\nbiases=.6 -.6",
     "experts = 3\nexpert_layers = 2\ngate = softmax\nbias = trained\nq0 = 1",
-    "experts = 3\ngate = sigmoid\nq0 = 1",
-    "experts = 2\ngate = sigmoid\nexpert_output = activated",
-    "experts = 2\nparameterization = sp\nrouter_rate = 1",
-    NULL};
+    "experts = 3\ngate = sigmoid\nq0 = 1", "experts = 2\ngate = sigmoid\nexpert_output = activated",
+    "experts = 2\nparameterization = sp\nrouter_rate = 1", NULL);
 
-const struct couple_oracle couple_regime1 = {.model = "regime1",
-                                             .settings = settings,
-                                             .settle = settle,
-                                             .fill = fill,
-                                             .at = at,
-                                             .parts = parts,
-                                             .kernels = kernels,
-                                             .absolute = true,
-                                             .more = more};
+const struct couple_oracle couple_regime1 =
+    ROW(.model = "regime1", .settings = settings, .settle = settle, .fill = fill, .at = at,
+        .parts = parts, .kernels = kernels, .absolute = true, .more = more);

@@ -26,6 +26,12 @@
 
 /* A list of strings, ended by NULL: arguments of a program, or settings "section.key=value". */
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* A list or a row of a table in braces. clang-format fills lines with what stands in it, as with
+ * the arguments of a call; of bare braces it gives many an item a line of its own. */
+#define LIST(...)                                                                                  \
+    { __VA_ARGS__ }
+#define ROW(...)                                                                                   \
+    { __VA_ARGS__ }
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 /* A test between two functions, which may be NULL. All three have `state`: what *state is set to
