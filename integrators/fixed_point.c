@@ -373,6 +373,8 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
                        settings->max_sweeps, it->kernel[worst].name, it->kernel[worst].change,
                        settings->tolerance);
 done:
+    if (calls->end)
+        calls->end(calls->context);
     net_free(&it->net);
     batch_free(&it->batch);
     anderson_free(&it->anderson);

@@ -45,6 +45,9 @@ struct fixed_point_calls {
      * the test inputs that are due as sweeps have done (setup.measure.test_every); the kernels the
      * pass is made with are field_of(map)->given */
     int (*measure)(void *context, struct net *net, int t, struct err *err);
+    /* NULL, or once, whatever came before: behind it the net and the backend of its arrays are no
+     * more, so that what measure has kept of them must go */
+    void (*end)(void *context);
 };
 
 /* setup: of a limit. Without convergence CODE_NUMERICAL, after all calls. */

@@ -44,6 +44,21 @@ def test_second_start(monkeypatch):
     assert len(read("twice.h5", "limit/loss")) == 5 and same("once.h5", "twice.h5", "limit/loss")
 
 
+@pytest.mark.parametrize("method", [("--solver.method=march",), (
+    "--solver.method=fixed_point", "--solver.fp_tolerance=0.1")])
+def test_memory_is_filled(monkeypatch, method):
+    """Numbers do not depend on what the memory holds that a run is given, or has given back: the
+    library of C fills both with bytes that are no pointers."""
+    words = ("small.ini", "--reference.widths=16", "--reference.seeds=2",
+             "--reference.coordinate_check=yes", "--output.experts=yes", "--output.tangent=blocks",
+             "--data.test_inputs=2", *method)
+    done(*words, "-o", "once.h5")
+    monkeypatch.setenv("MALLOC_PERTURB_", "165")
+    done(*words, "-o", "filled.h5")
+    assert same("once.h5", "filled.h5", "limit/loss", "limit/rms_f", "limit/tangent",
+                "reference/N0016/rms_f", "reference/N0016/test_loss")
+
+
 def test_blas_has_vectors(monkeypatch):
     """An OpenBLAS that is older than the processor takes code without AVX; it says which at its
     start, where it is asked."""

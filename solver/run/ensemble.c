@@ -283,17 +283,20 @@ static int on_measure(void *context, struct net *net, int t, struct err *err) {
     return stop_if_asked(e, err);
 }
 
+static void on_end(void *context) {
+    observer_free(&((struct replicate *)context)->observer);
+}
+
 /* Run number e->r, whatever its method. */
 static int run_any(struct ensemble *e, struct err *err) {
     const struct run *run = e->run;
     const struct fixed_point_settings *settings = &run->config.solver.fixed_point;
     struct replicate replicate = {.e = e};
-    const struct fixed_point_calls calls = {&replicate, on_sweep, on_measure};
+    const struct fixed_point_calls calls = {&replicate, on_sweep, on_measure, on_end};
     if (!e->iterations)
         return one_run(e, err);
     struct net_setup setup = run_setup(run, 0, e->r);
     int code = fixed_point_run(&setup, &run->config.training, run->data.y, settings, &calls, err);
-    observer_free(&replicate.observer);
     if (code == CODE_NUMERICAL) {
         bool late = e->iterations->steps[e->r] >= settings->max_sweeps;
         e->record->cause[e->r] = late ? CAUSE_TOLERANCE : CAUSE_DIVERGED;
