@@ -116,7 +116,7 @@ TEST(fixed_points) {
         {"data/regime2.ini", {"solver.expert_sites=16"}},
         {"data/resnet.ini", {"network.depth=3"}},
     };
-    const struct fixed_point_calls calls = {NULL, swept, measured};
+    const struct fixed_point_calls calls = {NULL, swept, measured, NULL};
     for (size_t i = 0; i < COUNT(cases); i++) {
         const char *all[16] =
             LIST("data.inputs=4", "training.steps=40", "solver.threads=1", "solver.sites=16",

@@ -50,7 +50,7 @@ TEST(sweeps_end_exactly) {
                 strstr(cases[i].file, "regime3") ? "solver.unit_sites=128" : NULL, NULL);
             FREED(run_free) struct run run;
             struct ends ends = {.end = -1};
-            const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
+            const struct fixed_point_calls calls = {&ends, on_sweep, on_measure, NULL};
             support_run(&run, cases[i].file, overrides);
             run.config.solver.fixed_point.max_sweeps = 2 * cases[i].series * 4 + 1;
             run.config.solver.fixed_point.tolerance = 1e-13;
@@ -98,7 +98,7 @@ TEST(passes_of_a_sweep_take_the_same_steps) {
                                     "training.steps=4",          "reference.widths="};
         struct integrator integrator = integrator_bs32;
         struct ends ends = {.end = -1};
-        const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
+        const struct fixed_point_calls calls = {&ends, on_sweep, on_measure, NULL};
         FREED(run_free) struct run run;
         int compared = 0, again = 0;
         for (int k = 0; cases[i][k]; k++)
@@ -163,7 +163,7 @@ static int break_down(void *context, struct net *net, int t, struct err *err) {
 
 /* An operation that has no memory, or numbers that are none, behind the last sweep. */
 TEST(a_last_pass_that_fails) {
-    const struct fixed_point_calls calls = {&(struct ends){.end = -1}, on_sweep, break_down};
+    const struct fixed_point_calls calls = {&(struct ends){.end = -1}, on_sweep, break_down, NULL};
     struct backend backend = backend_cpu;
     FREED(run_free) struct run run;
     support_run(&run, "data/dense.ini",
@@ -189,7 +189,7 @@ TEST(fresh_draws) {
     FREED(run_free) struct run run;
     struct ends ends = {.end = -1};
     struct err err;
-    const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
+    const struct fixed_point_calls calls = {&ends, on_sweep, on_measure, NULL};
     support_run(&run, "data/dense.ini",
                 ARGS("solver.method=fixed_point", "solver.sweep_draws=fresh",
                      "reference.widths=", "solver.sites=1024", "training.steps=5",
