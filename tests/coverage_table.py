@@ -200,8 +200,7 @@ def entries_of(file, path, index, reduction):
         return [(seen[0], jackknife(file, reduction, path, index))]
     seen = [0.0 if abs(value) < floor else value for value in seen]
     rows = zip(seen, *(values_of(file, None, more, index)[0] for more in beside))
-    return [row[:1] if len(row) == 2 and abs(row[1]) < max(UNSEEN * abs(row[0]), floor)
-            else row
+    return [row[:1] if len(row) == 2 and abs(row[1]) < max(UNSEEN * abs(row[0]), floor) else row
             for row in rows]
 
 

@@ -50,8 +50,7 @@ TEST(rests_with_a_zero_read_out_in_mup) {
  * 0.090282. */
 TEST(rate_of_escape) {
     enum { P = 4, RUNS = 8 };
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     double lambda[RUNS], sum = 0, squares = 0;
     support_run(&run, "data/regime2.ini",
                 ARGS("network.parameterization=mup", "network.read_out=zero",

@@ -268,9 +268,8 @@ static void top_of(struct sample *x, struct sample *mask) {
         backend->top(middle(x), K, middle(mask));
         const double *now = fetch(mask);
         for (size_t i = 0; i < x->values; i++)
-            if (now[i] != (rank[i] < K))
-                fail_msg("%s: site %zu of rank %zu, K = %zu: %g", backend->name, i % sites, rank[i],
-                         K, now[i]);
+            FAIL_IF(now[i] != (rank[i] < K), "%s: site %zu of rank %zu, K = %zu: %g", backend->name,
+                    i % sites, rank[i], K, now[i]);
     }
 }
 
@@ -422,17 +421,12 @@ static void test_no_memory_within_an_operation(void **state UNUSED) {
 static const struct {
     const char *name;
     check *check;
-} operations[] = {{"test_put_and_get", check_put_and_get},
-                  {"test_normals", check_normals},
-                  {"test_dots", check_dots},
-                  {"test_averages", check_averages},
-                  {"test_combine", check_combine},
-                  {"test_pointwise", check_pointwise},
-                  {"test_multiply", check_multiply},
-                  {"test_group_sum", check_group_sum},
-                  {"test_top", check_top},
-                  {"test_rows_helpers", check_rows_helpers},
-                  {"test_append", check_append}};
+} operations[] = LIST({"test_put_and_get", check_put_and_get}, {"test_normals", check_normals},
+                      {"test_dots", check_dots}, {"test_averages", check_averages},
+                      {"test_combine", check_combine}, {"test_pointwise", check_pointwise},
+                      {"test_multiply", check_multiply}, {"test_group_sum", check_group_sum},
+                      {"test_top", check_top}, {"test_rows_helpers", check_rows_helpers},
+                      {"test_append", check_append});
 
 __attribute__((constructor)) static void operations_are_tests(void) {
     for (size_t i = 0; i < LENGTH(operations); i++)

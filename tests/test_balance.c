@@ -68,10 +68,7 @@ TEST(values_by_plain_loops) {
         double load[M] = {0}, share[M] = {0}, L = 0, Z = 0;
         support_run(&run, "data/regime1.ini", overrides);
         support_net(&net, &run, 16, 0);
-        for (int t = 0; t < 3; t++) {
-            support_evaluate(&net, &run);
-            support_learn(&net, &run);
-        }
+        support_train(&net, &run, 3);
         support_evaluate(&net, &run);
         const double *psi = support_measured(&net, "psi"), *p = support_measured(&net, "p");
         for (int mu = 0; mu < P; mu++) {
@@ -148,8 +145,7 @@ static void loads(const char *file, const char *const *more, const char *eta_bia
         const char *overrides[20] = {
             "data.inputs=12",      "training.steps=40", "training.eta0=0.02",  "solver.sites=128",
             "solver.replicates=2", "reference.seeds=2", "reference.widths=32", eta_bias};
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         double se;
         for (int n = 0; n < 8 && more[n]; n++)
             overrides[n + 8] = more[n];

@@ -215,10 +215,9 @@ TEST(test_nearly_dependent_rows) {
 }
 
 TEST(test_repeated_rows) {
-    static const struct mixture rows[] = {
-        {{1}, {1}}, {{1}, {1}},       {{2}, {1}}, {{1}, {-3}},   {{1, 2}, {2, 1}},
-        {{2}, {1}}, {{1, 2}, {1, 1}}, {{3}, {1}}, {{3}, {1e-3}}, {{1, 2, 3}, {1, 1, 1}},
-    };
+    static const struct mixture rows[] =
+        LIST({{1}, {1}}, {{1}, {1}}, {{2}, {1}}, {{1}, {-3}}, {{1, 2}, {2, 1}}, {{2}, {1}},
+             {{1, 2}, {1, 1}}, {{3}, {1}}, {{3}, {1e-3}}, {{1, 2, 3}, {1, 1, 1}});
     assert_int_equal(check_mixtures(rows, 0, 10, 1e-6), 3);
     assert_int_equal(check_mixtures(rows, 1, 9, 1e-6), 2);
     assert_int_equal(check_mixtures(rows, 5, 5, 1e-6), 1);
@@ -234,9 +233,8 @@ TEST(test_zero_rows) {
 }
 
 TEST(test_rows_of_all_sizes) {
-    static const struct mixture rows[] = {
-        {{1}, {1}}, {{2}, {1e-9}}, {{3}, {1e4}}, {{1, 4}, {1e-7, 1e-10}}, {{5}, {1}},
-    };
+    static const struct mixture rows[] =
+        LIST({{1}, {1}}, {{2}, {1e-9}}, {{3}, {1e4}}, {{1, 4}, {1e-7, 1e-10}}, {{5}, {1}});
     assert_int_equal(check_mixtures(rows, 0, 5, 1e-12), 5);
     assert_int_equal(check_mixtures(rows, 0, 5, 1e-8), 3);
     assert_int_equal(check_mixtures(rows + 1, 0, 1, 1e-12), 1);

@@ -71,18 +71,11 @@ TEST(equals_oracle) {
                      "training.batch=3", "training.order=shuffled"));
     start(&run, &net, &batch, WIDTH);
     assert_true(run.inputs.K == 12 && run.inputs.test_directions == 5);
-    struct oracle *o = oracle_new((struct oracle){.network = &oracle_stack,
-                                                  .single = true,
-                                                  .activated = true,
-                                                  .gate = ORACLE_CONSTANT,
-                                                  .P = 3,
-                                                  .D = 20,
-                                                  .N = WIDTH,
-                                                  .M = 1,
-                                                  .N_e = WIDTH,
-                                                  .E = DEPTH - 1,
-                                                  .eta0 = run.config.training.eta0,
-                                                  .gamma0 = run.config.training.gamma0});
+    struct oracle *o = oracle_new(
+        (struct oracle)ROW(.network = &oracle_stack, .single = true, .activated = true,
+                           .gate = ORACLE_CONSTANT, .P = 3, .D = 20, .N = WIDTH, .M = 1,
+                           .N_e = WIDTH, .E = DEPTH - 1, .eta0 = run.config.training.eta0,
+                           .gamma0 = run.config.training.gamma0));
     copy_read_in(o->block[0].w, &net, &run);
     support_copy(o->block[1].w, array_all(&support_thin(&net, "w")->W), 1);
     for (int l = 2; l <= DEPTH; l++)
@@ -182,8 +175,7 @@ TEST(a_test_input_that_is_trained_on) {
             RUN_AND_NET;
             FREED(batch_free) struct batch batch;
             double *f, most = 0;
-            char file[64];
-            snprintf(file, sizeof file, "data/%s.ini", (*model)->name);
+            TEXT(file, 64, "data/%s.ini", (*model)->name);
             small_run(&run, file,
                       ARGS("data.inputs=6", "training.batch=3", "solver.tolerance=1e-4"));
             start(&run, &net, &batch, N);
@@ -259,9 +251,8 @@ TEST(lazy_single_pass) {
 TEST(threads_do_not_matter) {
     static const char *const files[] = {"data/regime1.ini", "data/regime2.ini"};
     for (int i = 0; i < 2; i++) {
-        const char *overrides[] = {"data.inputs=8",    "data.test_inputs=5",
-                                   "training.batch=3", "training.order=shuffled",
-                                   "solver.threads=1", NULL};
+        const char *overrides[] = LIST("data.inputs=8", "data.test_inputs=5", "training.batch=3",
+                                       "training.order=shuffled", "solver.threads=1", NULL);
         struct run run;
         FREED(two_records_free) struct record record[2];
         for (int k = 0; k < 2; k++) {
@@ -277,8 +268,7 @@ TEST(threads_do_not_matter) {
 
 /* 20 new directions a step: after 14 steps more than 0.9 x 300. */
 TEST(a_single_pass_ends_at_the_rank_cap) {
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     struct err err = {0};
     support_run(&run, "data/dense.ini",
                 ARGS("data.inputs=400", "data.dimension=60", "training.batch=20",
@@ -326,8 +316,7 @@ TEST(several_read_ins) {
         double f[TESTS], x[N], y[N], z[M];
         setup.model = &model;
         ASK(net_init(&net, &setup, err));
-        support_evaluate(&net, &run);
-        support_learn(&net, &run);
+        support_train(&net, &run, 1);
         ASK(net_predict(&net, P, TESTS, f, err));
         double *V = width ? support_matrix(support_map(&net, "V")) : NULL;
         FREED(base_free) double *w = support_get(array_all(&support_thin(&net, "w")->W));

@@ -108,16 +108,9 @@ static int draw(struct data *data, const struct sequences *sequences, struct err
 
 static int read_text(struct data *data, struct err *err) {
     return corpus_read(data,
-                       &(struct corpus){.path = "README.md",
-                                        .alphabet = "abc",
-                                        .inputs = 3,
-                                        .tests = 2,
-                                        .n = 4,
-                                        .stride = 4,
-                                        .held_out = 0.2,
-                                        .positions = true,
-                                        .seed = 1,
-                                        .most = 1e9},
+                       &(struct corpus)ROW(.path = "README.md", .alphabet = "abc", .inputs = 3,
+                                           .tests = 2, .n = 4, .stride = 4, .held_out = 0.2,
+                                           .positions = true, .seed = 1, .most = 1e9),
                        err);
 }
 
@@ -311,8 +304,7 @@ TEST(comparisons) {
     ASK(compare_configure(&compare, "data/regime2_compare.ini", 6, small, err));
     unlink(name);
     int code = compare_run(&compare, name, false, &why);
-    if (code)
-        fail_msg("%s", why.text);
+    FAIL_IF(code, "%s", why.text);
     long whole = atomic_load(&held);
     ASK(compare_table_print(&compare, err));
     none_held_since(whole, "the tables of a comparison");

@@ -77,9 +77,8 @@ def rounding(x):
     return 0.5 * 10 ** (math.floor(math.log10(x)) - 2) if x > 0 else 0
 
 
-@pytest.mark.parametrize("large", [
-    ("--solver.sites=20000", "--solver.expert_sites=20000"), ("--reference.widths=1000",),
-    ("--training.steps=20000",)])
+@pytest.mark.parametrize("large", [("--solver.sites=20000", "--solver.expert_sites=20000"),
+                                   ("--reference.widths=1000",), ("--training.steps=20000",)])
 def test_memory(large):
     """What is told of memory fits together, whatever is the largest part: a run needs its results,
     and its limit or its networks; states are of both. Two threads, and two runs of each."""

@@ -155,11 +155,10 @@ CLEAN_TEST(test_fixed_point_of_adaptive_steps_that_ends_early) {
           "max_sweeps"}}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         FREED(cli_free) struct cli_result result;
-        char text[512];
-        snprintf(text, sizeof text,
-                 "[network]\nmodel = dense\ndepth = %d\n[data]\nsource = gaussian\ninputs = 4\n"
-                 "[training]\nintegrator = bs32\n%smethod = fixed_point\nreplicates = 1\n%s",
-                 i ? 2 : 3, cases[i].more, i ? "max_sweeps = 3\n" : "");
+        TEXT(text, 512,
+             "[network]\nmodel = dense\ndepth = %d\n[data]\nsource = gaussian\ninputs = 4\n"
+             "[training]\nintegrator = bs32\n%smethod = fixed_point\nreplicates = 1\n%s",
+             i ? 2 : 3, cases[i].more, i ? "max_sweeps = 3\n" : "");
         cli_print("sweeps.ini", text);
         cli_run(&result, ARGS("sweeps.ini", "-o", "out.h5", "--force"));
         assert_true(cli_ended(&result, 3, cases[i].says));
@@ -254,8 +253,7 @@ CLEAN_TEST(test_folder_of_states_that_cannot_be_made) {
 CLEAN_TEST(test_output_that_appears_meanwhile) {
     FREED(cli_free) struct cli_result result = {0};
     for (int steps = 2000; steps <= 32000; steps *= 4) {
-        char length[32];
-        snprintf(length, sizeof length, "--training.steps=%d", steps);
+        TEXT(length, 32, "--training.steps=%d", steps);
         pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", length), 0);
         await_group(pid, "/");
         bool over = cli_exists("out.h5");

@@ -36,8 +36,7 @@ CLEAN_TEST(test_unused_keys_at_their_defaults) {
         for (int other = 0; other < 2; other++) {
             FREED(cli_free) struct cli_result result;
             cli_run(&result, ARGS("--program", "dense.ini", keys[i][other]));
-            if (result.code != 2 * other)
-                fail_msg("%s: %s", keys[i][other], result.err);
+            FAIL_IF(result.code != 2 * other, "%s: %s", keys[i][other], result.err);
         }
 }
 

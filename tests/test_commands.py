@@ -12,9 +12,8 @@ from dmft.command import finish
 def called(name, *lines):
     """What a command says that is called by its name where it is installed, and its exit code."""
     done = subprocess.run([sys.executable, "-c", "\n".join([
-        "import sys", f"sys.argv = ['/usr/bin/{name}']", *lines,
-        "from dmft.__main__ import main", "sys.exit(main())"])], stderr=subprocess.PIPE, text=True,
-        check=False)
+        "import sys", f"sys.argv = ['/usr/bin/{name}']", *lines, "from dmft.__main__ import main",
+        "sys.exit(main())"])], stderr=subprocess.PIPE, text=True, check=False)
     return done.stderr, done.returncode
 
 

@@ -41,8 +41,7 @@ TEST(values) {
         FREED(net_free) struct net net;
         int found = 0;
         support_begin(&net, &run, N, 1);
-        support_learn(&net, &run);
-        support_evaluate(&net, &run);
+        support_step(&net, &run);
         for (int i = 0; i < net.program->nodes; i++) {
             const struct node *v = &net.program->node[i];
             if (strcmp(v->op->name, "constant") != 0)

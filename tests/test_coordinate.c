@@ -124,20 +124,17 @@ static const struct series *series_of(const struct record *record, const char *t
 }
 
 /* Those of the oracle, and a few that are known twice. */
-static const char *const terms[] = {
-    "h1_init",  "h1_eff",  "psi",     "h3",        "h3_delta", "f_delta",  "w4_upd",   "psi_init",
-    "psi_prop", "psi_eff", "h2_init", "h2_prop",   "h2_eff",   "h3i_init", "h3i_prop", "h3i_eff",
-    "A1",       "A21",     "A22",     "A3",        "f_init",   "f_prop",   "f_eff",    "b_00",
-    "b_0d",     "b_d0",    "b_dd",    "dphi_init", "dphi_upd", "dphi",     "A4",       "A5",
-    "A6",       "E",       "d1e",     "R00",       "R0d",      "Rd0",      "Rdd",      "d1r",
-    "I6_init",  "I6_prop", "I6_eff"};
+static const char *const terms[] =
+    LIST("h1_init", "h1_eff", "psi", "h3", "h3_delta", "f_delta", "w4_upd", "psi_init", "psi_prop",
+         "psi_eff", "h2_init", "h2_prop", "h2_eff", "h3i_init", "h3i_prop", "h3i_eff", "A1", "A21",
+         "A22", "A3", "f_init", "f_prop", "f_eff", "b_00", "b_0d", "b_d0", "b_dd", "dphi_init",
+         "dphi_upd", "dphi", "A4", "A5", "A6", "E", "d1e", "R00", "R0d", "Rd0", "Rdd", "d1r",
+         "I6_init", "I6_prop", "I6_eff");
 static const struct {
     const char *term, *series;
-} twice[] = {{"d1r", "rms_Q_back"},
-             {"I6_init", "rms_W_in_back_init"},
-             {"I6_prop", "rms_W_in_back_prop"},
-             {"I6_eff", "rms_W_in_back_eff"},
-             {"h3", "rms_W_out"}};
+} twice[] =
+    LIST({"d1r", "rms_Q_back"}, {"I6_init", "rms_W_in_back_init"},
+         {"I6_prop", "rms_W_in_back_prop"}, {"I6_eff", "rms_W_in_back_eff"}, {"h3", "rms_W_out"});
 
 /* Sums of a few hundred products, differences of matrices 1e-2 of their size: 1e-11 relative; the
  * derivative of the gates by differences of h = 1e-5 is known to h^2 and 1e-16/h, 1e-9 with room.
@@ -170,8 +167,7 @@ static void check_terms(const struct oracle_coordinate *o, const struct record *
 /* The same net twice: marched by the program with the check, and here step by step. */
 static void check_network(const char *ini, const char *const *overrides, int N, int M, int Ne,
                           double agg, double b_scale) {
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     FREED(net_free) struct net net;
     support_run(&run, ini, overrides);
     ASK(run_ensemble(&run, N, 1, &record, err));

@@ -39,15 +39,13 @@ static double distance(const struct record *limit, const struct record *networks
     if (exact == 0) { /* vanishes as N^-1/2 or, early, as N^-1: then a + b/N leaves a < 0 */
         double growth = width[2] * mean[2].value - width[0] * mean[0].value;
         double z = growth / hypot(width[2] * mean[2].se, width[0] * mean[0].se);
-        if (z > 4)
-            fail_msg("%s at t = %d: N times its mean square grows, z = %.2f", name, t, z);
+        FAIL_IF(z > 4, "%s at t = %d: N times its mean square grows, z = %.2f", name, t, z);
         return 0;
     }
     struct stats_fit line = stats_extrapolate(width, mean, WIDTH);
     double z = (line.a - exact) / hypot(line.se, exact_se);
-    if (fabs(z) > 4)
-        fail_msg("%s at t = %d: z = %.2f, networks %g +- %g, limit %g +- %g", name, t, z, line.a,
-                 line.se, exact, exact_se);
+    FAIL_IF(fabs(z) > 4, "%s at t = %d: z = %.2f, networks %g +- %g, limit %g +- %g", name, t, z,
+            line.a, line.se, exact, exact_se);
     return z;
 }
 

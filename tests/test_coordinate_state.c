@@ -117,9 +117,8 @@ static void check(const char *ini, int *thin, int *all) {
             arrays[k]->rows++;
             int code = get(&m, &read, &told);
             coordinate_free(&read);
-            if (code != CODE_INPUT)
-                fail_msg("%s: array %d of node %d (%s) with a row less was read", ini, k, i,
-                         m.net.program->node[i].op->name);
+            FAIL_IF(code != CODE_INPUT, "%s: array %d of node %d (%s) with a row less was read",
+                    ini, k, i, m.net.program->node[i].op->name);
             *thin += k == 2;
             ++*all;
         }

@@ -58,8 +58,7 @@ TEST(pairs_need_memory) {
     double none = bytes_of(HEADS("l", "q"), overrides),
            tokens = bytes_of(HEADS("l", "map(tanh(q), u, 'M')"), overrides) - none,
            pairs = bytes_of(HEADS("map(tanh(l), heads, 'M')", "q"), overrides) - none;
-    if (!(tokens > 0 && pairs > 4 * tokens))
-        fail_msg("%g of tokens, %g of pairs", tokens, pairs);
+    FAIL_IF(!(tokens > 0 && pairs > 4 * tokens), "%g of tokens, %g of pairs", tokens, pairs);
 }
 
 /* A matrix that reads a row of each input, pooled from eight tokens, meets an eighth as many: no
@@ -72,8 +71,7 @@ TEST(pooled_rows_need_memory) {
     double none = bytes_of(POOLED("h", "x"), overrides),
            tokens = bytes_of(POOLED("map(tanh(h), a, 'M')", "x + pool(y)"), overrides) - none,
            pooled = bytes_of(POOLED("h", "x + map(tanh(x), a, 'M')"), overrides) - none;
-    if (!(tokens > 0 && pooled > tokens / 8))
-        fail_msg("%g of tokens, %g pooled", tokens, pooled);
+    FAIL_IF(!(tokens > 0 && pooled > tokens / 8), "%g of tokens, %g pooled", tokens, pooled);
 }
 
 /* Responses need rows once more for both companions, and windows of all rows a matrix has met: of

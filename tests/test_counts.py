@@ -206,8 +206,7 @@ training.steps = {}
 @pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
 def test_series_of_sweeps_know_until_when_they_hold():
     """Where networks fail, means are of the survivors."""
-    rates = dmft.sweep({"network": {"model": "regime2", "activation": "linear",
-                                    "gate": "constant"},
+    rates = dmft.sweep({"network": {"model": "regime2", "activation": "linear", "gate": "constant"},
                         "data.dimension": 4, "solver.replicates": 0, "training.steps": 12,
                         "reference": {"widths": [2, 16], "seeds": 6},
                         "sweep": {"training.eta0": [0.1, 0.6]}}, progress=False)

@@ -152,8 +152,7 @@ def _notes_numbers(file):
 
 
 def _notes_not_utf8(file):
-    _replace(file, "notes/text", [b"\xff\xfe"] * len(file["notes/text"]),
-             dtype=h5py.string_dtype())
+    _replace(file, "notes/text", [b"\xff\xfe"] * len(file["notes/text"]), dtype=h5py.string_dtype())
 
 
 def _attribute_compound(file):
@@ -283,8 +282,7 @@ def test_a_symbol_is_only_a_symbol(tmp_path):
         assert tex in dmft.equations(_network(tmp_path, tex)).latex()
     for tex in (r"\input{/etc/passwd}", r"z\write18{ls}", r"\csname input\endcsname x",
                 r"\@@input x", r"^^5cinput x", r"\openin5=x", r"\catcode`", r"\includegraphics{x}",
-                "z%", "$z$",
-                "z\\", r"\newcommand\a{b}", r"\verbatiminput{x}", r"\directlua{x}"):
+                "z%", "$z$", "z\\", r"\newcommand\a{b}", r"\verbatiminput{x}", r"\directlua{x}"):
         with pytest.raises(dmft.InputError, match="symbol of rows z"):
             dmft.equations(_network(tmp_path, tex))
 

@@ -315,8 +315,7 @@ def test_a_limit_need_not_exist():
     d = dmft.describe(f"{ROOT}/data/regime1.ini", **{"network.parameterization": "sp"})
     assert d.limit is None and "Q grows as N^1" in d.no_limit and d.networks[0].width == 64
     with pytest.raises(dmft.InputError, match=r"Q grows as N\^1"):
-        dmft.solve(f"{ROOT}/data/regime1.ini", progress=False,
-                   **{"network.parameterization": "sp"})
+        dmft.solve(f"{ROOT}/data/regime1.ini", progress=False, **{"network.parameterization": "sp"})
     with pytest.raises(dmft.InputError, match=r"Q grows as N\^0.5"):  # nothing is left to describe
         dmft.describe(f"{ROOT}/data/regime2.ini", **{"init.Q": "N^0.5", "reference.widths": ""})
 

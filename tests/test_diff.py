@@ -249,8 +249,7 @@ def test_sweeps():
     of the optimum."""
     keys = {"network": {"model": "dense"}, "data": {"inputs": 3, "dimension": 4},
             "training": {"steps": 6}, "solver": {"sites": 64, "replicates": 4},
-            "reference": {"widths": "8", "seeds": 8},
-            "sweep": {"training.eta0": "0.25 0.5 1 2 4"}}
+            "reference": {"widths": "8", "seeds": 8}, "sweep": {"training.eta0": "0.25 0.5 1 2 4"}}
     one, again, other = (dmft.sweep(keys, progress=False, **{"solver.seed": seed})
                          for seed in (1, 1, 2))
     assert "at_samples" in one.optimum and dmft.diff(one, again, exact=True).equal

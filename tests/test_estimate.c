@@ -18,8 +18,7 @@ static const char ini[] =
 /* The number that stands at the end of the row which begins with this word, before `unit`. */
 static double number_of(const char *text, const char *row, const char *unit) {
     const char *line = strstr(text, row), *end = line ? strstr(line, unit) : NULL;
-    if (!end)
-        fail_msg("no %s before %s in\n%s", row, unit, text);
+    FAIL_IF(!end, "no %s before %s in\n%s", row, unit, text);
     while (end[-1] == ' ')
         end--;
     while (end[-1] != ' ')
@@ -30,10 +29,8 @@ static double number_of(const char *text, const char *row, const char *unit) {
 /* The error of the loss comes from eight runs with an eighth of the sites, from four with a half of
  * few sites, or from two with all; of a variance of n runs it is known to 1/sqrt(2 (n - 1)). */
 static void known_from(const char *text, int runs) {
-    char wanted[64];
-    snprintf(wanted, sizeof wanted, "known to %.0f %%)\n", 100 / sqrt(2 * (runs - 1)));
-    if (!strstr(text, wanted))
-        fail_msg("no %s in\n%s", wanted, text);
+    TEXT(wanted, 64, "known to %.0f %%)\n", 100 / sqrt(2 * (runs - 1)));
+    FAIL_IF(!strstr(text, wanted), "no %s in\n%s", wanted, text);
 }
 
 /* Over the loss, root mean squares over time, as the file has them. */
@@ -57,8 +54,7 @@ static void estimate(struct cli_result *result, const char *const *more) {
     for (int k = 0; more[k]; k++)
         arg[k + 3] = more[k];
     cli_run(result, arg);
-    if (result->code)
-        fail_msg("%s", result->err);
+    FAIL_IF(result->code, "%s", result->err);
 }
 
 CLEAN_TEST(an_estimate_is_close_and_leaves_nothing) {

@@ -186,8 +186,7 @@ TEST(changes_are_those_of_the_matrices) {
         make(&run, &net, c, 16, 0);
         keep_matrices(&net, &old);
         for (int t = 0; t < 3; t++) {
-            support_learn(&net, &run);
-            support_evaluate(&net, &run);
+            support_step(&net, &run);
         }
         const struct node *node = net.program->node;
         for (int item = 0; item < net.routers.count * net.program->nodes; item++) {
@@ -233,8 +232,7 @@ TEST(changes_are_effective_parts) {
     for (int c = 0; c < CASES; c++)
         for (int N = 0; N <= 16; N += 16) {
             const char *all[8] = {"output.experts=yes", "reference.coordinate_check=yes"};
-            FREED(run_free) struct run run;
-            FREED(record_free) struct record record;
+            RUN_AND_RECORD;
             for (int k = 0; k < 4 && cases[c].set[k]; k++)
                 all[k + 2] = cases[c].set[k];
             assert_true(support_small(&run, support_model(cases[c].model), all));
@@ -245,8 +243,7 @@ TEST(changes_are_effective_parts) {
                 snprintf(rms, sizeof rms, "rms_%s_eff", matrices[c][k]);
                 const struct series *x = record_find(&record, change),
                                     *y = record_find(&record, rms);
-                if (!x || !y)
-                    fail_msg("%s: no %s or %s", cases[c].model, change, rms);
+                FAIL_IF(!x || !y, "%s: no %s or %s", cases[c].model, change, rms);
                 double square = 0, want = *record_at(&record, y, 1, 5);
                 size_t count = x->size / x->shape[0];
                 const double *each = record_at(&record, x, 1, 5);

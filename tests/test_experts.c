@@ -24,8 +24,7 @@ static void measure(instrument *declare, const struct run *run, const struct net
 }
 
 static const double *values(const struct record *record, const char *name, const char *suffix) {
-    char whole[64];
-    snprintf(whole, sizeof whole, "%s%s", name, suffix);
+    TEXT(whole, 64, "%s%s", name, suffix);
     const struct series *series = record_find(record, whole);
     return series ? record_at(record, series, 0, 0) : NULL;
 }

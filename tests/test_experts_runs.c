@@ -9,20 +9,15 @@
 static const struct {
     const char *name;
     size_t entry;
-} told[] = {
-    {"expert_information", 0},    {"expert_information_class", 0},
-    {"expert_overlap", 1},        {"expert_coselection", 1},
-    {"expert_correlation", 1},    {"expert_gradient_Q", 13},
-    {"expert_gradient_W_in", 13}, {"expert_gradient_W_out", 13},
-    {"expert_gradient_P_in", 13}, {"expert_change_Q", 13},
-    {"expert_change_W_in", 13},   {"expert_change_W_out", 13},
-    {"expert_change_P_in", 13},   {"expert_change_W2", 1},
-    {"expert_gradient_W2", 1},    {"expert_information_0", 0},
-    {"expert_information_1", 0},  {"expert_information_token_0", 0},
-    {"expert_overlap_1", 1},      {"expert_change_W_in_1", 13},
-    {"expert_gradient_W1_0", 1},  {"expert_change_W2_0", 1},
-    {"expert_correlation_0", 1},  {"expert_gradient_R_0", 1},
-};
+} told[] = LIST({"expert_information", 0}, {"expert_information_class", 0}, {"expert_overlap", 1},
+                {"expert_coselection", 1}, {"expert_correlation", 1}, {"expert_gradient_Q", 13},
+                {"expert_gradient_W_in", 13}, {"expert_gradient_W_out", 13},
+                {"expert_gradient_P_in", 13}, {"expert_change_Q", 13}, {"expert_change_W_in", 13},
+                {"expert_change_W_out", 13}, {"expert_change_P_in", 13}, {"expert_change_W2", 1},
+                {"expert_gradient_W2", 1}, {"expert_information_0", 0}, {"expert_information_1", 0},
+                {"expert_information_token_0", 0}, {"expert_overlap_1", 1},
+                {"expert_change_W_in_1", 13}, {"expert_gradient_W1_0", 1},
+                {"expert_change_W2_0", 1}, {"expert_correlation_0", 1}, {"expert_gradient_R_0", 1});
 
 /* z of entry `entry` at time t; false: it is not there, or has no error. */
 static bool z_of(const struct int_list *widths, const struct record *networks,
@@ -63,10 +58,9 @@ TEST(networks_have_the_experts_of_the_limit) {
         {"data/transformer.ini", {"data.inputs=4", "data.test_inputs=0"}, 10, true},
     };
     for (size_t c = 0; c < COUNT(of); c++) {
-        const char *set[16] = {"output.experts=yes", "reference.widths=32 64 128",
-                               "reference.seeds=20", "solver.replicates=8",
-                               "solver.sites=512",   "training.steps=8",
-                               "output.kernels=none"};
+        const char *set[16] = LIST("output.experts=yes", "reference.widths=32 64 128",
+                                   "reference.seeds=20", "solver.replicates=8", "solver.sites=512",
+                                   "training.steps=8", "output.kernels=none");
         FREED(run_free) struct run run;
         struct record limit, networks[3];
         double z, largest = 0, squares = 0;
@@ -103,8 +97,7 @@ TEST(networks_have_the_experts_of_the_limit) {
  * names; an expert that is not selected has none. */
 TEST(correlations_of_outputs) {
     for (int N = 0; N <= 16; N += 16) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         assert_true(support_small(&run, support_model("regime1"),
                                   ARGS("output.experts=yes", "output.cross=h3", "network.rho=0.5",
                                        "network.expert_layers=2")));
@@ -166,8 +159,7 @@ TEST(nothing_else_changes) {
  * the march within 8 standard errors, of four replicates each: t of 6 degrees of freedom exceeds
  * that once in 5000. */
 TEST(fixed_points_have_all_but_changes) {
-    FREED(two_runs_free) struct run run[2];
-    FREED(two_records_free) struct record record[2];
+    TWO_RUNS_AND_RECORDS;
     for (int k = 0; k < 2; k++) {
         const char *const set[] =
             LIST("output.experts=yes", "solver.sites=256", "solver.expert_sites=256",

@@ -6,8 +6,7 @@
 #include "tests/support/param_read.h"
 
 static void accept_all(struct fixture *f, const char *text, const char *const *override) {
-    if (read_text(f, text, override))
-        fail_msg("refused: %s", f->err.text);
+    FAIL_IF(read_text(f, text, override), "refused: %s", f->err.text);
 }
 
 static void check_factor(const struct factor *factor, const char *name, double number,
@@ -28,8 +27,7 @@ TEST(test_factors_are_read) {
                      {"0x1p-2 N^0x1p1", 0.25, 2}, {"1e-320 N^+1e0", 1e-320, 1});
     for (size_t i = 0; i < COUNT(table); i++) {
         FREED(fixture_free) struct fixture f;
-        char text[64];
-        snprintf(text, sizeof text, "[init]\n  W_out =  %s \r\n", table[i].text);
+        TEXT(text, 64, "[init]\n  W_out =  %s \r\n", table[i].text);
         accept(&f, text, NULL);
         assert_int_equal(f.config.rates.count, 0);
         assert_int_equal(f.config.init.count, 1);
@@ -112,8 +110,7 @@ TEST(test_a_list_of_any_length) {
     accept(&f, text, NULL);
     assert_int_equal(f.config.rates.count, KEYS);
     for (int k = 0; k < KEYS; k++) {
-        char name[16];
-        snprintf(name, sizeof name, "W%03d", k);
+        TEXT(name, 16, "W%03d", k);
         check_factor(&f.config.rates.factor[k], name, k, -1);
     }
 }

@@ -156,8 +156,7 @@ CLEAN_TEST(many_rows) {
         pid_t pid = cli_start(ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"), 0);
         assert_int_equal(setrlimit(RLIMIT_STACK, &limit), 0);
         cli_wait(pid, &result);
-        if (result.code)
-            fail_msg("%s: code %d: %s", networks[k], result.code, result.err);
+        FAIL_IF(result.code, "%s: code %d: %s", networks[k], result.code, result.err);
     }
 }
 

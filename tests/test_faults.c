@@ -206,8 +206,7 @@ static void run_whole(size_t c, long calls[KINDS]) {
     FREED(cli_free) struct cli_result result;
     assert_int_equal(system("rm -rf whole.*"), 0);
     run(c, "every", 0, "whole.h5", &result);
-    if (result.code)
-        fail_msg("%s", result.err);
+    FAIL_IF(result.code, "%s", result.err);
     free(said);
     said = strdup(result.out);
     FREED(base_free) char *text = cli_read("count", NULL);
@@ -232,8 +231,7 @@ static int check_kind(size_t c, int kind, long calls) {
     struct cli_result result;
     int bad = 0;
     long few = places && kind == WRITE ? 30 : most, number = few && few < calls ? few : calls;
-    if (calls < kinds[kind].least && !inside)
-        fail_msg("case %zu: only %ld calls of %s", c, calls, name);
+    FAIL_IF(calls < kinds[kind].least && !inside, "case %zu: only %ld calls of %s", c, calls, name);
     for (long k = 0; k < number; k++) {
         long n = spread(k, number, calls);
         run(c, name, n, "out.h5", &result);
@@ -251,8 +249,7 @@ static int check_kind(size_t c, int kind, long calls) {
 CLEAN_TEST(one_call_fails) {
     setenv("DMFT_FAULT_COUNT", "count", 1);
     cli_print("one.ini", single);
-    char text[1024];
-    snprintf(text, sizeof text, "%s%s", single, networks);
+    TEXT(text, 1024, "%s%s", single, networks);
     cli_print("two.ini", text);
     snprintf(text, sizeof text,
              "%s[reference]\nwidths = 4\nseeds = 2\n[sweep]\ntraining.eta0 = 0.25 0.5 1\n", single);

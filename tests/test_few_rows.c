@@ -50,9 +50,8 @@ static void check_dots(int na, int nb, int n, int width) {
             C[k] = number(k / stride, k % stride, 3);
         few_rows_dots(a, na, b, nb, n, (size_t)width, C, (size_t)stride);
         for (int k = 0; k < na * stride; k++)
-            if (C[k] != want[k])
-                fail_msg("%s: %d rows times %d over %d sites: number %d is %g, not %g",
-                         few_rows_name(), na, nb, n, k, C[k], want[k]);
+            FAIL_IF(C[k] != want[k], "%s: %d rows times %d over %d sites: number %d is %g, not %g",
+                    few_rows_name(), na, nb, n, k, C[k], want[k]);
     }
 }
 
@@ -118,10 +117,9 @@ static void check_times(int rows, int count, int n, int width) {
         for (int k = 0; k < count * rows; k++) {
             real wanted = (real)(0.3 * (0.7 * C[k % rows * FEW_ROWS_TIMES + k / rows])),
                  now = y[k / rows * ROWS + k % rows];
-            if (memcmp(&wanted, &now, sizeof now) != 0)
-                fail_msg("%s: %d rows through %d of %d sites: (%d, %d) is %g, not %g",
-                         few_rows_name(), count, rows, n, k / rows, k % rows, (double)now,
-                         (double)wanted);
+            FAIL_IF(memcmp(&wanted, &now, sizeof now) != 0,
+                    "%s: %d rows through %d of %d sites: (%d, %d) is %g, not %g", few_rows_name(),
+                    count, rows, n, k / rows, k % rows, (double)now, (double)wanted);
         }
     }
 }

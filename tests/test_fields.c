@@ -136,8 +136,7 @@ TEST(linear_networks_are_gaussian) {
         "solver.replicates=64", "reference.widths=", "training.steps=5", "solver.tolerance=1e-4",
         "output.kernels=none", "data.inputs=4", "training.gamma0=2", NULL);
     static const char *const names[] = {"h1", "h3", "g_h2"};
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     support_run(&run, "data/dense.ini", linear);
     support_ensemble(&run, 0, &record);
     for (int i = 0; i < 3; i++) {
@@ -216,10 +215,7 @@ TEST(tangent_kernel_moves_f) {
             RUN_AND_NET;
             assert_true(support_small(&run, *model, ARGS("solver.tolerance=1e-6")));
             support_net(&net, &run, N, 0);
-            for (int t = 0; t < 2; t++) {
-                support_evaluate(&net, &run);
-                support_learn(&net, &run);
-            }
+            support_train(&net, &run, 2);
             support_evaluate(&net, &run);
             judge_tangent(&net, (*model)->name);
         }
@@ -313,8 +309,7 @@ TEST(networks_have_the_fields_of_the_limit) {
         for (int i = 0; i < 3 && !k; i++)
             start[i] = support_get(net[k].field_rows.item[i].rows);
         for (int t = 0; t < 24; t++) {
-            support_learn(&net[k], &run);
-            support_evaluate(&net[k], &run);
+            support_step(&net[k], &run);
         }
     }
     for (int i = 0; i < 3; i++) {
@@ -339,8 +334,7 @@ TEST(kernels_of_the_loss) {
                              *const more[] = {"output.gradients=yes", "output.kernels=equal",
                                               "output.kernels_of=g_h3 g_h1", NULL};
     for (int k = 0; k < 4; k++) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         assert_true(support_small(&run, support_model("regime2"), more));
         support_ensemble(&run, k / 2 ? 16 : 0, &record);
         size_t P = (size_t)run.data.P;

@@ -5,8 +5,7 @@
 /* Pairs of experts one by one. */
 TEST(experts_are_compared) {
     for (int N = 0; N <= 16; N += 16) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         FREED(net_free) struct net net;
         assert_true(support_small(&run, support_model("regime2"),
                                   ARGS("output.cross=h_in g_h_in", "network.expert_width=3")));
@@ -17,8 +16,7 @@ TEST(experts_are_compared) {
             const struct named_rows *named = &net.cross_rows.item[i];
             size_t sites = named->on->sites, M = sites / 3, row = 2;
             double *x = support_get(named->rows), sum = 0, pairs = (double)(M * (M - 1) * 3);
-            char cross[32];
-            snprintf(cross, sizeof cross, "cross_%s", named->name);
+            TEXT(cross, 32, "cross_%s", named->name);
             for (size_t a = 0; a < M; a++)
                 for (size_t b = 0; b < M; b++)
                     for (size_t j = 0; j < 3 && a != b; j++)
@@ -48,8 +46,7 @@ TEST(experts_differ) {
     static const char *const mup[] = {"output.cross=h_in", "network.parameterization=mup",
                                       "reference.seeds=32", NULL};
     for (int N = 0; N <= 16; N += 16) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         assert_true(support_small(&run, support_model("regime3"), mssp));
         support_ensemble(&run, N, &record);
         double own = support_value(&record, "own_h_in", 0, 0, 1);

@@ -34,8 +34,7 @@ def words(line: str) -> list[str]:
 
 def entries(row: str) -> list[tuple[float, float]]:
     """Means and intervals of a row of the table."""
-    return [(float(mean), float(width))
-            for mean, width in re.findall(r"(\S+) \+- (\S+)", row)]
+    return [(float(mean), float(width)) for mean, width in re.findall(r"(\S+) \+- (\S+)", row)]
 
 
 def same(quoted: str, printed: str) -> bool:

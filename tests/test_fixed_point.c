@@ -85,12 +85,10 @@ TEST(linear_networks_agree) {
           "training.optimizer=momentum", "training.weight_decay=0.02", NULL}},
         {"data/regime3_mup.ini",
          {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=1", NULL}},
-        {"data/transformer.ini",
-         {"network.experts=0", "data.inputs=3", "data.tokens=4", "data.test_inputs=0",
-          "solver.halves=no", NULL}},
-        {"data/transformer.ini",
-         {"network.experts=0", "data.inputs=3", "data.tokens=4", "data.test_inputs=1",
-          "solver.halves=no", "training.batch=1"}},
+        ROW("data/transformer.ini", {"network.experts=0", "data.inputs=3", "data.tokens=4",
+                                     "data.test_inputs=0", "solver.halves=no", NULL}),
+        ROW("data/transformer.ini", {"network.experts=0", "data.inputs=3", "data.tokens=4",
+                                     "data.test_inputs=1", "solver.halves=no", "training.batch=1"}),
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         FREED(both_free) struct both both = {0};
@@ -253,8 +251,7 @@ static void march_agrees(const struct each_entry *of, const struct record record
         if (!record_find(&record[1], name) || series->computation || strstr(name, "accuracy"))
             continue; /* accuracies: the sign of f, which is round-off before the first step */
         double far = furthest(&record[0], &record[1], name);
-        if (!(far < 1))
-            fail_msg("%s: %s is off by %.2f of what is allowed", of->file, name, far);
+        FAIL_IF(!(far < 1), "%s: %s is off by %.2f of what is allowed", of->file, name, far);
         if (!strncmp(name, "A_", 2) || !strncmp(name, "B_", 2))
             response = fmax(response, furthest(&record[1], NULL, name));
         if (!strncmp(name, "K_", 2) && series->axes == 4)
@@ -364,8 +361,7 @@ TEST(jumps_of_masks_respond) {
             ARGS("solver.probe=1e-9", "solver.fp_tolerance=1e-3"), 0, &both.record[1]);
     mean_action(&both, 1, "B_Q", "Phi1", true, 5, &value[1], &se[1]);
     miss = fabs(value[1] - value[0]) / hypot(se[0], se[1]);
-    if (miss < 10)
-        fail_msg("without jumps B_Q Phi1 is off by only %.2g standard errors", miss);
+    FAIL_IF(miss < 10, "without jumps B_Q Phi1 is off by only %.2g standard errors", miss);
 }
 
 /* The same bits on two threads and the shadow backend, where blocks of sites are shared out. */

@@ -246,10 +246,9 @@ TEST(lazy_linear_networks_are_exponentials) {
 
 /* The mean loss of networks has a bias of O(1/N): 2 L(2N) - L(N) has none of that order. */
 TEST(limit_and_networks_agree) {
-    static const char *const shared[] = {"training.steps=6",         "training.dt=1.5",
-                                         "training.integrator=bs32", "solver.sites=1024",
-                                         "reference.widths=48 96",   "reference.seeds=48",
-                                         "reference.draws=balanced", NULL};
+    static const char *const shared[] =
+        LIST("training.steps=6", "training.dt=1.5", "training.integrator=bs32", "solver.sites=1024",
+             "reference.widths=48 96", "reference.seeds=48", "reference.draws=balanced", NULL);
     FREED(flow_free) struct flow limit, small, large;
     solve(&limit, "data/dense.ini", shared, 0, NULL);
     solve(&small, "data/dense.ini", shared, 48, NULL);

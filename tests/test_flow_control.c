@@ -110,13 +110,10 @@ TEST(a_step_that_vanishes_is_an_error) {
         assert_true(step < least && step > 0.19 * least);
         bool told = false;
         for (int larger = 0; larger < 3; larger++) {
-            char text[16];
-            snprintf(text, sizeof text, "%.2g",
-                     0.1 / rates[k] * pow(4, larger) * pow(5, -12 - larger));
+            TEXT(text, 16, "%.2g", 0.1 / rates[k] * pow(4, larger) * pow(5, -12 - larger));
             told = told || strtod(text, NULL) == step;
         }
-        if (!told)
-            fail_msg("eta0 = %g: a step of %g", rates[k], step);
+        FAIL_IF(!told, "eta0 = %g: a step of %g", rates[k], step);
         net_free(&net);
         run_free(&run);
     }

@@ -22,9 +22,8 @@ static void keys_are_those_stored(void **state) {
     assert_int_equal(fclose(out), 0);
     rest = text;
     for (size_t room = 0; getline(&line, &room, stored) >= 0; rest += strlen(line))
-        if (strncmp(rest, line, strlen(line)))
-            fail_msg("data/ref/keys.ini, see above: is %.*sstored %s", (int)strcspn(rest, "\n") + 1,
-                     rest, line);
+        FAIL_IF(strncmp(rest, line, strlen(line)), "data/ref/keys.ini, see above: is %.*sstored %s",
+                (int)strcspn(rest, "\n") + 1, rest, line);
     assert_string_equal(rest, "");
     fclose(stored);
 }

@@ -82,8 +82,7 @@ TEST(shares_of_sigmoids) {
     const double e = exp(-1), first = 2 * (1 + e) / (1 + e + e * e + e * e * e);
     double before[5];
     for (size_t k = 0; k < COUNT(biases); k++) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         support_run_text(&run, none,
                          "[network]\nmodel = regime1\nexperts = 4\nrho = 0.5\ngate = sigmoid\n"
                          "bias = trained\nbiases = %s\nbalance_loss = 1\n" DATA,
@@ -126,8 +125,7 @@ TEST(shares_of_many_sigmoids) {
 TEST(entropy_of_no_gates) {
     for (int none_left = 0; none_left < 2; none_left++)
         for (int N = 0; N <= 16; N += 16) {
-            FREED(run_free) struct run run;
-            FREED(record_free) struct record record;
+            RUN_AND_RECORD;
             support_run_text(&run, none,
                              "[network]\nmodel = regime1\nexperts = 2\ngate = sigmoid\n"
                              "bias = fixed\nbiases = %s\n" DATA,
@@ -154,8 +152,7 @@ TEST(what_overflows_is_named) {
         script_run(&run, table[k].script, none);
         assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
         for (int i = 0; table[k].parts[i]; i++)
-            if (!strstr(err.text, table[k].parts[i]))
-                fail_msg("%s", err.text);
+            FAIL_IF(!strstr(err.text, table[k].parts[i]), "%s", err.text);
         assert_null(strstr(err.text, "eta0"));
     }
 }

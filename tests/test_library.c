@@ -39,14 +39,12 @@ static void dmft_freed(struct dmft **d) {
 }
 
 static void accept(struct dmft *d, int code) {
-    if (code)
-        fail_msg("refused: %s", dmft_error(d));
+    FAIL_IF(code, "refused: %s", dmft_error(d));
 }
 
 static void refuse(struct dmft *d, int got, int code, const char *part) {
     assert_int_equal(got, code);
-    if (!strstr(dmft_error(d), part))
-        fail_msg("\"%s\" is not in: %s", part, dmft_error(d));
+    FAIL_IF(!strstr(dmft_error(d), part), "\"%s\" is not in: %s", part, dmft_error(d));
 }
 
 /* Before all else: afterwards the list of networks is closed. */

@@ -145,8 +145,7 @@ TEST(too_few_sites_do_no_harm) {
     } rows[] = {{"loss", 1}, {"Phi1_diag", 1}, {"Phib_diag", 1}, {"G1_diag", 3}, {"Gb_diag", 3}};
     const char *const small[] = {"solver.sites=96", "solver.expert_sites=96", NULL};
     const char *const large[] = {"solver.sites=1024", "solver.expert_sites=1024", NULL};
-    FREED(two_runs_free) struct run run[2];
-    FREED(two_records_free) struct record record[2];
+    TWO_RUNS_AND_RECORDS;
     for (int i = 0; i < 2; i++) {
         support_run(&run[i], "data/regime2.ini", i ? large : small);
         ASK(run_ensemble(&run[i], 0, i ? 12 : 80, &record[i], err));

@@ -221,8 +221,7 @@ TEST(networks_leave_out_experts) {
  * for which it has all rows of everything. */
 static void train_script(const char *script, const char *key, bool all, double f[P]) {
     RUN_AND_NET;
-    char text[1024];
-    snprintf(text, sizeof text, "network.program_text=%s", script);
+    TEXT(text, 1024, "network.program_text=%s", script);
     support_run_text(&run, ARGS(text, key),
                      "[network]\nprogram = t.lua\n[data]\ninputs = 16\n[training]\n"
                      "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"

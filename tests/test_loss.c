@@ -129,9 +129,8 @@ TEST(networks_follow_their_gradient) {
         char key[64];
         FREED(run_free) struct run run;
         snprintf(key, sizeof key, "training.loss=%s", loss_list[k]->name);
-        const char *overrides[] = {
-            key, "data.inputs=4", "data.dimension=3", "network.depth=2", "reference.widths=8",
-            NULL};
+        const char *overrides[] = LIST(key, "data.inputs=4", "data.dimension=3", "network.depth=2",
+                                       "reference.widths=8", NULL);
         support_run(&run, "data/dense.ini", overrides);
         assert_ptr_equal(run.config.training.loss, loss_row(k));
         support_gradient(&run, 8, 7);

@@ -364,8 +364,7 @@ TEST(fed_with_explicit_matrix) {
                                  "network.gate=constant"};
     for (int gate = 0; gate < 3; gate++)
         for (double tolerance = 1e-2; tolerance > 3e-5; tolerance /= 10) {
-            char text[64];
-            snprintf(text, sizeof text, "solver.tolerance=%g", tolerance);
+            TEXT(text, 64, "solver.tolerance=%g", tolerance);
             const char *const overrides[] = LIST(
                 gates[gate], text, "solver.sites=384", "solver.expert_sites=192", "data.inputs=3",
                 "output.responses=no", gate == 1 ? "network.beta=0.5" : "training.eta0=0.3", NULL);

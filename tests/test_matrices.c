@@ -13,8 +13,7 @@ CLEAN_TEST(test_networks_may_have_any_power) {
     static const char *const all[] = {"sp", "ntp", "simp"};
     cli_print("case.ini", "[network]\nmodel = regime1\n" SIZES);
     for (size_t k = 0; k < COUNT(all); k++) {
-        char text[64];
-        snprintf(text, sizeof text, "--network.parameterization=%s", all[k]);
+        TEXT(text, 64, "--network.parameterization=%s", all[k]);
         cli_done("dmft-solve",
                  ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", text,
                       "--solver.replicates=0", "--reference.widths=8", "--reference.seeds=1",
@@ -38,8 +37,7 @@ CLEAN_TEST(test_names_are_told) {
         FREED(cli_free) struct cli_result result;
         cli_run(&result, ARGS("--help", table[k].arg[0], table[k].arg[1]));
         assert_int_equal(result.code, 0);
-        if (!strstr(result.out, table[k].line))
-            fail_msg("%s", result.out);
+        FAIL_IF(!strstr(result.out, table[k].line), "%s", result.out);
     }
     /* limits alone, the second of a network that has no experts at width 1 */
     static const char *const files[][2] = {
@@ -60,8 +58,7 @@ CLEAN_TEST(test_fixed_point) {
     cli_print("case.ini", "[network]\nmodel = regime1\nq0 = 1\n" SIZES "[rates]\nQ = 4\n");
     cli_print("plain.ini", "[network]\nmodel = regime1\nq0 = 1\n" SIZES);
     for (size_t k = 0; k < COUNT(methods); k++) {
-        char text[64];
-        snprintf(text, sizeof text, "--solver.method=%s", methods[k]);
+        TEXT(text, 64, "--solver.method=%s", methods[k]);
         cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", text));
         cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "key.h5", "plain.ini", text,
                                     "--network.router_rate=4"));

@@ -122,8 +122,7 @@ TEST(gradient_norms) {
             assert_true(support_small(&run, model, ARGS("solver.tolerance=1e-6")));
             support_begin(&net, &run, N, 0);
             for (int t = 0; t < 2; t++) {
-                support_learn(&net, &run);
-                support_evaluate(&net, &run);
+                support_step(&net, &run);
             }
             ASK(net_gradient_norm(&net, &norm, err));
             ASK(net_keep(&net, 0, false, err));
@@ -151,8 +150,7 @@ static void learns(const struct record *record, const char *what) {
     double moved = 0;
     for (size_t k = 0; k < f->size / (size_t)record->T; k++)
         moved = fmax(moved, fabs(last[k] - first[k]));
-    if (!(moved > 1e-3))
-        fail_msg("%s: no entry of f moves by more than %g", what, moved);
+    FAIL_IF(!(moved > 1e-3), "%s: no entry of f moves by more than %g", what, moved);
 }
 
 static char *folder; /* of states */
@@ -166,8 +164,7 @@ static void go_on(const struct model *model, int way, int N, const struct record
     snprintf(what, sizeof what, "%s, %s, N = %d, from step %d on", model->name, name_of(way), N,
              cut);
     for (int part = 0; part < 2; part++) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         if (!begin(&run, model, way, part ? ARGS("solver.threads=2") : ARGS(first)))
             fail_msg("%s", what);
         run.config.output.checkpoint = 60;

@@ -107,8 +107,7 @@ static void must(int n, const char *program, const char *arguments) {
 static void plain(const char *output) {
     FREED(cli_free) struct cli_result result;
     cli_run(&result, ARGS("--quiet", "--force", "-o", output, "case.ini"));
-    if (result.code)
-        fail_msg("without MPI: %s", result.err);
+    FAIL_IF(result.code, "without MPI: %s", result.err);
 }
 
 /* What n ranks make of inis, beside what the program makes of them that was built without MPI. One
@@ -118,8 +117,7 @@ static void same_for_ranks(const char *inis, int n) {
     snprintf(arguments, sizeof arguments,
              "for i in %s; do %s/dmft-solve --quiet --force -o $i.0 $i || exit 1; done", inis,
              built);
-    if (system(arguments))
-        fail_msg("without MPI: %s", inis);
+    FAIL_IF(system(arguments), "without MPI: %s", inis);
     must(n, "test_mpi", inis);
     for (const char *ini = inis; *ini; ini += strspn(ini, " ")) {
         char first[NAME_MAX], second[NAME_MAX];
@@ -139,8 +137,7 @@ static int solve_all(int argc, char **argv) {
     command_start(&argc, &argv);
     for (int i = 3; i < argc && !code; i++) { /* behind --quiet and --force */
         FREED(run_free) struct run run = {.stop = stop};
-        char output[NAME_MAX];
-        snprintf(output, sizeof output, "%s.%d", argv[i], dist_ranks());
+        TEXT(output, NAME_MAX, "%s.%d", argv[i], dist_ranks());
         code = run_configure(&run, argv[i], 0, NULL, &err) || run_open(&run, output, true, &err) ||
                        run_march(&run, &err) || run_finish(&run, true, &err)
                    ? err.code
@@ -154,8 +151,7 @@ CLEAN_TEST(ranks_write_the_same) {
     for (size_t odd = 0; odd < 2; odd++) {
         char inis[32 * COUNT(cases)] = "";
         for (size_t i = odd, end = 0; i < COUNT(cases); i += 2) {
-            char name[32];
-            snprintf(name, sizeof name, "case_%zu.ini", i);
+            TEXT(name, 32, "case_%zu.ini", i);
             cli_print(name, cases[i].ini);
             end += (size_t)snprintf(inis + end, sizeof inis - end, "%s ", name);
         }
@@ -204,12 +200,11 @@ CLEAN_TEST(states_go_on) {
                                        "[reference]\ndraws = balanced\nprecision = single\n"};
     for (size_t i = 0; i < COUNT(more); i++) {
         struct cli_result result;
-        char ini[1024];
-        snprintf(ini, sizeof ini, "%s%s",
-                 BEGIN("regime2") "[training]\nsteps = 6\n[solver]\nsites = 800\nreplicates = 1\n"
-                                  "expert_sites = 700\n[reference]\nwidths = 16\nseeds = 2\n"
-                                  "[output]\ncheckpoint = 9\n",
-                 more[i]);
+        TEXT(ini, 1024, "%s%s",
+             BEGIN("regime2") "[training]\nsteps = 6\n[solver]\nsites = 800\nreplicates = 1\n"
+                              "expert_sites = 700\n[reference]\nwidths = 16\nseeds = 2\n"
+                              "[output]\ncheckpoint = 9\n",
+             more[i]);
         assert_int_equal(system("rm -rf out.h5 out.h5.state"), 0);
         cli_print("case.ini", ini);
         plain("plain.h5");
@@ -217,8 +212,7 @@ CLEAN_TEST(states_go_on) {
         assert_true(cli_exists("out.h5.state/limit_0000.state"));
         assert_true(cli_exists("out.h5.state/N0016_0001.state"));
         cli_run(&result, ARGS("--quiet", "--continue", "out.h5", "--training.steps=3"));
-        if (result.code)
-            fail_msg("without MPI: %s", result.err);
+        FAIL_IF(result.code, "without MPI: %s", result.err);
         cli_free(&result);
         must(3, "dmft-solve", "--continue out.h5 --training.steps=6");
         cli_same_files("plain.h5", "out.h5", more[i], 11);

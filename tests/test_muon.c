@@ -104,11 +104,10 @@ TEST(several_experts) {
     for (int N = 0; N <= 16; N += 16) {
         double f[2][STEPS][MOST];
         for (int k = 0; k < 2; k++) {
-            char more[512];
-            snprintf(more, sizeof more,
-                     "[data]\ninputs = 3\ndimension = 4\n[training]\neta0 = 0.2\n"
-                     "optimizer = muon\nweight_decay = 0.01\nmuon_experts = %s\n" LIMIT,
-                     k ? "together" : "each");
+            TEXT(more, 512,
+                 "[data]\ninputs = 3\ndimension = 4\n[training]\neta0 = 0.2\n"
+                 "optimizer = muon\nweight_decay = 0.01\nmuon_experts = %s\n" LIMIT,
+                 k ? "together" : "each");
             train(N, "model = regime2\nkappa = 0.25\nexpert_width = 2", more, f[k]);
         }
         assert_true(apart(f[0], f[1]) > 1e-3);
@@ -174,8 +173,7 @@ TEST(tolerance_holds) {
     const char *ini = "[data]\ninputs = 2\ndimension = 8\n[training]\noptimizer = muon\n"
                       "eta0 = 0.05\nrest_optimizer = gd\nrest_eta0 = 0.4\nweight_decay = 0\n"
                       "[solver]\nsites = 400\ntolerance = %g\n";
-    char more[512];
-    snprintf(more, sizeof more, ini, 1e-8);
+    TEXT(more, 512, ini, 1e-8);
     train(0, network, more, fine);
     for (int k = 0; k < 2; k++) {
         snprintf(more, sizeof more, ini, tolerance[k]);
@@ -204,7 +202,6 @@ TEST(every_matrix_learns) {
         const char *name = net.maps.item[i]->declared.name;
         snprintf(more, sizeof more, "%s[rates]\n%s = 0\n", sites, name);
         train(0, network, more, without);
-        if (!(apart(whole, without) > 1e-6))
-            fail_msg("%s does not learn", name);
+        FAIL_IF(!(apart(whole, without) > 1e-6), "%s does not learn", name);
     }
 }

@@ -30,10 +30,9 @@ TEST(equals_oracle) {
             for (int variant = 0; variant < 8; variant++) {
                 if ((variant ^ variant >> 1 ^ variant >> 2 ^ gate ^ activation) & 1)
                     continue;
-                const char *overrides[16] = {"network.kappa=0.5", "network.expert_width=3",
-                                             "training.eta0=0.2", "data.inputs=4",
-                                             "data.dimension=5",  activations[activation],
-                                             gates[gate][0]};
+                const char *overrides[16] = LIST(
+                    "network.kappa=0.5", "network.expert_width=3", "training.eta0=0.2",
+                    "data.inputs=4", "data.dimension=5", activations[activation], gates[gate][0]);
                 int n = 7;
                 if (gates[gate][1])
                     overrides[n++] = gates[gate][1];
@@ -71,8 +70,7 @@ TEST(scalings_independent_of_width) {
         for (int seed = 0; seed < 8; seed++) {
             FREED(net_free) struct net net;
             support_begin(&net, &run, w ? 512 : 64, seed);
-            support_learn(&net, &run);
-            support_evaluate(&net, &run);
+            support_step(&net, &run);
             for (int mu = 0; mu < run.data.P; mu++)
                 change[w] += fabs(net.output.f[mu]) / (8 * run.data.P);
         }

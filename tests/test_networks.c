@@ -263,14 +263,12 @@ TEST(gradients_apart) {
     static const char tokens[] =
         "Cg_0_diag Cg_1_diag tangent tangent_loss gradient_norm_loss gradient_norm_loss_W_O_0 loss";
     static const struct one_case cases[] = {
-        {"data/regime2.ini",
-         penalty,
-         {"network.kappa=0.5", "network.rho=0.25", "network.balance_loss=0.5", "training.eta0=0.3",
-          "data.inputs=6", "solver.sites=256", "solver.expert_sites=256"}},
+        ROW("data/regime2.ini", penalty,
+            {"network.kappa=0.5", "network.rho=0.25", "network.balance_loss=0.5",
+             "training.eta0=0.3", "data.inputs=6", "solver.sites=256", "solver.expert_sites=256"}),
         {"data/dense.ini", outputs, {"network.outputs=3"}},
-        {"data/transformer.ini",
-         tokens,
-         {"data.inputs=4", "data.tokens=4", "data.vocabulary=3", "reference.widths=64 128 256"}},
+        ROW("data/transformer.ini", tokens,
+            {"data.inputs=4", "data.tokens=4", "data.vocabulary=3", "reference.widths=64 128 256"}),
     };
     compare(cases, COUNT(cases), 2, ARGS("output.gradients=yes", "output.tangent=sum"));
 }

@@ -48,8 +48,7 @@ TEST(normals) {
         support_evaluate(&net, &run);
         double *again = noise_of(&net, &count);
         assert_memory_equal(first, again, count * sizeof *first);
-        support_learn(&net, &run);
-        support_evaluate(&net, &run);
+        support_step(&net, &run);
         double *later = noise_of(&net, &count);
         CHECK_ABS(correlation(first, later, count), 0, error, "steps");
         CHECK_ABS(correlation(later, later, count), 1, sqrt(2) * error, "variance later");
@@ -78,8 +77,7 @@ TEST(noise_of_numbers_is_shared) {
         if (first)
             assert_memory_equal(first, here, count * sizeof *here);
         assert_true(here[0] != here[1] && here[0] != here[token]);
-        support_learn(&net, &run);
-        support_evaluate(&net, &run);
+        support_step(&net, &run);
         FREED(base_free) double *later = noise_of(&net, &count);
         CHECK_ABS(correlation(here, later, count), 0, 5 / sqrt((double)count), "steps");
         CHECK_ABS(correlation(later, later, count), 1, 5 * sqrt(2.0 / (double)count), "variance");

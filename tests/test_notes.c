@@ -327,6 +327,5 @@ TEST(singular_values_of_networks_alone) {
     ASK(run_march(&run, err));
     const struct note *note = find(&run, "singular_values_of_networks");
     assert_non_null(note);
-    if (!strstr(note->text, "has no singular values of W2: the optimizer"))
-        fail_msg("%s", note->text);
+    FAIL_IF(!strstr(note->text, "has no singular values of W2: the optimizer"), "%s", note->text);
 }

@@ -8,8 +8,7 @@
 
 static void script(struct run *run, const char *text) {
     struct err why;
-    if (support_script(run, text, ARGS("data.inputs=3"), &why))
-        fail_msg("%s", why.text);
+    FAIL_IF(support_script(run, text, ARGS("data.inputs=3"), &why), "%s", why.text);
 }
 
 TEST(gradients) {
@@ -68,8 +67,7 @@ TEST(stopped_rows) {
 /* Whether the limit of a program is a random one. */
 static bool is_random(const char *numbers) {
     RUN_AND_NET;
-    char text[512];
-    snprintf(text, sizeof text, READ "local s = %s\nread_out((1 + sum(s)) * x, 'w')\n", numbers);
+    TEXT(text, 512, READ "local s = %s\nread_out((1 + sum(s)) * x, 'w')\n", numbers);
     script(&run, text);
     support_net(&net, &run, 0, 0);
     bool random = net.gates.random;

@@ -162,21 +162,20 @@ static int equal_oracles(const char *optimizer, int schedule, int *runs) {
  * gradient on as an error of the weights eta0 = 0.05 times as large, or eta0/eps = 1 times for
  * gradients below eps: four steps, 1e-12 in all. */
 TEST(equals_oracle) {
-    static const char *const optimizers[] = {
+    static const char *const optimizers[] = LIST(
         "optimizer = gd\neta0 = 0.2\nweight_decay = 0.02",
         "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",
         "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside",
         "optimizer = adam\neta0 = 0.05\nbeta2 = 0.99\neps = 0.1\nadam_eps = inside",
         "optimizer = adamw\neta0 = 0.05\nweight_decay = 0.02",
-        "optimizer = lion\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.9\neps = 0.1\nweight_decay = 0.02",
-    };
+        "optimizer = lion\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.9\neps = 0.1\nweight_decay = 0.02");
     int runs = 0;
     for (size_t k = 0; k < COUNT(optimizers); k++)
         equal_oracles(optimizers[k], PLAIN, &runs);
 }
 
 TEST(muon_equals_oracle) {
-    static const char *const muon[] = {
+    static const char *const muon[] = LIST(
         "optimizer = muon\neta0 = 0.05\nrest_optimizer = gd\nrest_eta0 = 0.2",
         "optimizer = muon\neta0 = 0.05\nmomentum = 0.8\nnesterov = yes\neps = 0.1\nweight_decay = "
         "0.02",
@@ -184,8 +183,7 @@ TEST(muon_equals_oracle) {
         "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nrest_optimizer = gd",
         "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nmuon_experts = together",
         "optimizer = muon\neta0 = 0.05\nmuon_heads = together\nnesterov = yes\nweight_decay = 0.02",
-        "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nmuon_heads = together",
-    };
+        "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nmuon_heads = together");
     int runs = 0;
     for (size_t k = 0; k < COUNT(muon); k++)
         equal_oracles(muon[k], PLAIN, &runs);

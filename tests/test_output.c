@@ -9,8 +9,7 @@
 
 static void script(struct run *run, const char *text, const char *const *overrides) {
     struct err why;
-    if (support_script(run, text, overrides, &why))
-        fail_msg("%s", why.text);
+    FAIL_IF(support_script(run, text, overrides, &why), "%s", why.text);
 }
 
 /* f = 2 tanh((<w b>/gamma0 + c)/2) with a vector b, the read-out w and a bias c. With u = Delta
@@ -67,8 +66,7 @@ TEST(nothing_behind) {
         }
         for (size_t i = 0; i < COUNT(names); i++) {
             const struct series *series = record_find(&record[0], names[i]);
-            if (!series)
-                fail_msg("no %s", names[i]);
+            FAIL_IF(!series, "no %s", names[i]);
             size_t each = series->size / (size_t)record[0].T;
             for (int t = 0; t < 5; t++)
                 for (size_t k = 0; k < each; k++)

@@ -22,8 +22,7 @@ static void targets_of_input(const struct data *data, int mu, double *row) {
 TEST(targets_of_tokens_are_aligned) {
     const struct sequences sequences = {.P = 4, .n = 3, .C = 2, .per_token = true};
     for (int kind = 0; kind < 2; kind++) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         if (kind)
             assert_true(support_small(&run, support_model("transformer"),
                                       ARGS("output.tangent=sum", "output.spectra=tangent")));
@@ -57,8 +56,7 @@ TEST(targets_of_tokens_are_aligned) {
 TEST(one_input_has_no_noise) {
     for (int P = 1; P <= 4; P += 3) {
         const struct sequences sequences = {.P = P, .n = 3, .C = 2, .per_token = true};
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
                       "loss = cross_entropy\nsteps = 2\n[reference]\nwidths = 16\n[output]\n"
                       "sharpness = sum");
@@ -75,13 +73,11 @@ TEST(one_input_has_no_noise) {
 enum { STANDS = 40 };
 static void noise_of_batches(int batch, double noise[STANDS], double square[STANDS]) {
     const struct sequences sequences = {.P = 4, .n = 3, .C = 2, .per_token = true};
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
-    char training[160];
-    snprintf(training, sizeof training,
-             "loss = cross_entropy\nsteps = %d\neta0 = 1e-30\nbatch = %d\n%s[reference]\n"
-             "widths = 16\n[output]\nsharpness = sum",
-             STANDS, batch, batch ? "order = shuffled\n" : "");
+    RUN_AND_RECORD;
+    TEXT(training, 160,
+         "loss = cross_entropy\nsteps = %d\neta0 = 1e-30\nbatch = %d\n%s[reference]\n"
+         "widths = 16\n[output]\nsharpness = sum",
+         STANDS, batch, batch ? "order = shuffled\n" : "");
     sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2", training);
     ASK(run_ensemble(&run, 16, 1, &record, err));
     for (int t = 0; t < STANDS; t++) {
@@ -144,17 +140,14 @@ TEST(equals_oracle) {
 TEST(terms_that_are_measured_twice) {
     static const struct {
         const char *composite, *direct;
-    } term[] = {{"rms_d1r", "rms_Q_back"},
-                {"rms_I6_init", "rms_W_in_back_init"},
-                {"rms_I6_prop", "rms_W_in_back_prop"},
-                {"rms_I6_eff", "rms_W_in_back_eff"}};
+    } term[] = LIST({"rms_d1r", "rms_Q_back"}, {"rms_I6_init", "rms_W_in_back_init"},
+                    {"rms_I6_prop", "rms_W_in_back_prop"}, {"rms_I6_eff", "rms_W_in_back_eff"});
     static const struct sequences cases[] = {{.P = 4, .n = 1, .C = 3},
                                              {.P = 2, .n = 2, .C = 3, .per_token = true}};
     static const char *const none[] = {"rms_W1_prop", "rms_W1_back", "rms_W1_back_init",
                                        "rms_W1_delta", "rms_w_back_prop"};
     for (int i = 0; i < 2; i++) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         sequences_run(&run, &cases[i], "model = regime2\nkappa = 0.5\nexpert_width = 2",
                       "steps = 3\neta0 = 0.5\n[reference]\nwidths = 16\n"
                       "coordinate_check = yes");
@@ -179,8 +172,7 @@ TEST(kernels_of_outputs) {
     enum { T = 2 };
     for (int C = 1; C <= 3; C += 2) {
         const struct sequences sequences = {.P = 4, .n = 1, .C = C};
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
                       "steps = 2\n[reference]\nwidths = 16\n[output]\nkernels = equal\n"
                       "tangent = sum\nspectra = tangent tangent_loss");
@@ -236,8 +228,7 @@ TEST(loss_of_the_mean_outputs) {
     enum { T = 3, F = 12 };
     for (int k = 0; k < 2; k++) {
         char training[128];
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         double *mean, *se;
         snprintf(training, sizeof training,
                  "eta0 = 0.5\nsteps = 3\n%s\n[solver]\nsites = 48\nreplicates = 2", losses[k]);
@@ -294,8 +285,7 @@ TEST(gradients_leave_no_trace) {
                    "network.z_loss=0.1", "training.optimizer=muon", "training.weight_decay=0.01"}}};
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int N = 0; N <= 16; N += 16) {
-            FREED(two_runs_free) struct run run[2];
-            FREED(two_records_free) struct record record[2];
+            TWO_RUNS_AND_RECORDS;
             for (int k = 0; k < 2; k++) {
                 const char *overrides[13] = {"data.test_inputs=2", "output.responses=no",
                                              k ? "output.kernels=equal"

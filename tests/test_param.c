@@ -81,8 +81,7 @@ TEST(test_whole_numbers) {
                      {"2.147483647e9", INT32_MAX}, {"-2147483648", INT32_MIN});
     for (size_t i = 0; i < COUNT(table); i++) {
         FREED(fixture_free) struct fixture f;
-        char text[64];
-        snprintf(text, sizeof text, "threads = %s\n", table[i].text);
+        TEXT(text, 64, "threads = %s\n", table[i].text);
         accept(&f, text, NULL);
         assert_int_equal(f.config.run.threads, table[i].value);
     }
@@ -134,8 +133,7 @@ TEST(test_values_belong_to_their_line) {
     static const char *const values[] = {
         "a;b", "a#", "[a]", "k = v", "k: v", "a\tb \"c\"", "\xf0\x9f\x8c\x8d\xf4\x8f\xbf\xbf"};
     for (size_t i = 0; i < COUNT(values); i++) {
-        char text[64];
-        snprintf(text, sizeof text, "title = %s\n", values[i]);
+        TEXT(text, 64, "title = %s\n", values[i]);
         accept(&f, text, NULL);
         assert_string_equal(f.config.run.title, values[i]);
         params_free(&f.params);
@@ -208,12 +206,11 @@ TEST(test_defaults_read_back) {
 }
 
 TEST(test_written_values_read_back) {
-    static const char *const texts[] = {
+    static const char *const texts[] = LIST(
         "",
         "title = # ; = [x]\nseed = 18446744073709551615\n[network]\nany = -1 5\nwidths=\nexperts=9",
         "out =\n[network]\ngate = softmax\nshape = smooth\nslope = 0.1\nweights = =w\nkappa=1e-3",
-        "[network]\ngate = sigmoid\neta0 = 0.30000000000000004\nfloor = -0x1.8p-3\nwidths = none",
-    };
+        "[network]\ngate = sigmoid\neta0 = 0.30000000000000004\nfloor = -0x1.8p-3\nwidths = none");
     for (size_t i = 0; i < COUNT(texts); i++) {
         FREED(fixture_free) struct fixture f, g;
         accept(&f, texts[i], i ? "--network.kappa=0.125" : NULL);

@@ -17,8 +17,7 @@ TEST(test_conditions_are_checked) {
 static void refuse_bytes(const char *bytes, size_t size, const char *part) {
     FREED(fixture_free) struct fixture f;
     assert_int_equal(read_bytes(&f, bytes, size, 0, NULL), CODE_INPUT);
-    if (!strstr(f.err.text, part))
-        fail_msg("\"%s\" is not in: %s", part, f.err.text);
+    FAIL_IF(!strstr(f.err.text, part), "\"%s\" is not in: %s", part, f.err.text);
     assert_non_null(strstr(f.err.text, strrchr(f.path, '/') + 1));
 }
 #define REFUSE(literal, part) refuse_bytes(literal, sizeof(literal) - 1, part)

@@ -137,24 +137,16 @@ static void run_of(struct run *run, const struct example *e, const char *name) {
 static struct oracle *oracle_of(const struct example *e, const struct run *run) {
     const struct training *training = &run->config.training;
     bool softmax = !strcmp(e->gate, "softmax"), adam = !strcmp(e->optimizer, "adam");
-    struct oracle *o =
-        oracle_new((struct oracle){.network = &oracle_papers,
-                                   .P = P,
-                                   .D = D,
-                                   .N = N,
-                                   .M = e->M,
-                                   .N_e = e->Ne,
-                                   .gate = softmax ? ORACLE_SOFTMAX : ORACLE_SIGMOID_M,
-                                   .branch = e->regime == 1 || softmax ? 1 : 1.0 / e->M});
+    struct oracle *o = oracle_new(
+        (struct oracle)ROW(.network = &oracle_papers, .P = P, .D = D, .N = N, .M = e->M,
+                           .N_e = e->Ne, .gate = softmax ? ORACLE_SOFTMAX : ORACLE_SIGMOID_M,
+                           .branch = e->regime == 1 || softmax ? 1 : 1.0 / e->M));
     struct run reference;
     struct net net;
     memcpy(o->X, run->data.X, (size_t)(P * D) * sizeof *o->X);
     memcpy(o->y, run->data.y, P * sizeof *o->y);
-    o->rule = (struct oracle_rule){.adam = adam,
-                                   .rate = 1,
-                                   .eps = 1,
-                                   .beta1 = training->adam.beta1,
-                                   .beta2 = training->adam.beta2};
+    o->rule = (struct oracle_rule)ROW(.adam = adam, .rate = 1, .eps = 1,
+                                      .beta1 = training->adam.beta1, .beta2 = training->adam.beta2);
     run_of(&reference, e, "mup");
     support_net(&net, &reference, N, 0);
     copy_draws(o, &net, &reference, e->regime);
@@ -237,6 +229,5 @@ TEST(whole_numbers) {
                  {1000 + 5e-7, true}, {1000 + 2e-6, false}, {1e6 - 5e-4, true}, {1e6 - 2e-3, false},
                  {1e9 - 1, true},     {1e9, false},         {NAN, false},       {INFINITY, false}};
     for (size_t k = 0; k < COUNT(cases); k++)
-        if (network_whole(cases[k].count) != cases[k].whole)
-            fail_msg("%.12g", cases[k].count);
+        FAIL_IF(network_whole(cases[k].count) != cases[k].whole, "%.12g", cases[k].count);
 }

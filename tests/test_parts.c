@@ -160,8 +160,7 @@ static void check_adjoint(const struct map *map, struct rows x, struct rows out,
 }
 
 static double value(const struct record *record, int t, const char *family, const char *part) {
-    char name[64];
-    snprintf(name, sizeof name, "rms_%s%s", family, part);
+    TEXT(name, 64, "rms_%s%s", family, part);
     assert_non_null(record_find(record, name));
     return *record_at(record, record_find(record, name), 0, t);
 }

@@ -374,8 +374,7 @@ def test_a_run_that_was_stopped(files, tmp_path, sketched):
     (["--what", "convergence", "--times", "2", "6"], "no step 6; there are 6"),
     (["--what", "sweep"], "no sweep; there is loss kernels"),
     (["--what", "loss", "-o", "nowhere/loss.png"], "No such file"),
-    (["--what", "loss", "-o", "loss.xyz"], "not supported"),
-])
+    (["--what", "loss", "-o", "loss.xyz"], "not supported")])
 def test_wrong_options(files, tmp_path, monkeypatch, capsys, arguments, sentence):
     monkeypatch.chdir(tmp_path)
     assert command.main([files["full"], *arguments]) == 2

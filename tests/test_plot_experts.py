@@ -36,8 +36,7 @@ def ax():
 
 def test_routers(files):
     found = {name: specialisation.blocks(command.load(path)) for name, path in files.items()}
-    assert found == {"regime2": [""], "regime1": [""], "stack": ["_0", "_1"],
-                     "transformer": ["_0"]}
+    assert found == {"regime2": [""], "regime1": [""], "stack": ["_0", "_1"], "transformer": ["_0"]}
 
 
 def test_matrices(files):

@@ -26,12 +26,10 @@ struct shape {
     const struct loss *loss;
     bool per_token;
 };
-static const struct shape shapes[] = {
-    {6, 1, 1, &loss_mse, false},           {6, 1, 3, &loss_mse, false},
-    {6, 1, 3, &loss_cross_entropy, false}, {2, 3, 1, &loss_mse, false},
-    {2, 3, 2, &loss_cross_entropy, false}, {2, 3, 3, &loss_cross_entropy, true},
-    {3, 2, 1, &loss_logistic, true},
-};
+static const struct shape shapes[] = LIST(
+    {6, 1, 1, &loss_mse, false}, {6, 1, 3, &loss_mse, false}, {6, 1, 3, &loss_cross_entropy, false},
+    {2, 3, 1, &loss_mse, false}, {2, 3, 2, &loss_cross_entropy, false},
+    {2, 3, 3, &loss_cross_entropy, true}, {3, 2, 1, &loss_logistic, true});
 enum { INPUTS = 6, SHAPES = COUNT(shapes), VOCABULARY = 3 };
 static const int tokens[INPUTS] = {0, 2, 1, 1, 2, 2};
 
@@ -368,8 +366,7 @@ TEST(every_operation_is_drawn) {
                 continue;
             assert_int_equal(sscanf(at, "OPERATION( %63[a-z_]", name), 1);
             found++;
-            if (!is_met(name))
-                fail_msg("%s: no program of tests/test_program.c has %s", path, name);
+            FAIL_IF(!is_met(name), "%s: no program of tests/test_program.c has %s", path, name);
         }
     }
     globfree(&files);

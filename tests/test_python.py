@@ -117,8 +117,7 @@ def test_large_arrays_are_read_from_the_file_that_was_loaded(tmp_path, monkeypat
     (dmft.InputError, 2, ["--training.eta=3"]),
     (dmft.InputError, 2, ["--network.model=dnse"]),
     (dmft.NumericalFailure, 3, ["--network.activation=linear", "--training.eta0=1000000",
-                                "--training.steps=200", "--solver.sites=32"]),
-])
+                                "--training.steps=200", "--solver.sites=32"])])
 def test_failures_say_what_the_program_says(tmp_path, kind, code, arguments):
     out = str(tmp_path / "x.h5")
     said = subprocess.run([program.find("dmft-solve"), "--quiet", "-o", out, DENSE, *arguments],
@@ -187,8 +186,7 @@ def test_sweeps_whole_and_in_progress(tmp_path):
     assert not part.complete
     for name in ("loss", "loss_se", "loss_median", "loss_min", "n", "failed"):
         np.testing.assert_array_equal(part.sweep[name], whole.sweep[name].values)
-    np.testing.assert_array_equal(part.points[0.2,].limit["loss"],
-                                  whole.points[0.2,].limit["loss"])
+    np.testing.assert_array_equal(part.points[0.2,].limit["loss"], whole.points[0.2,].limit["loss"])
     mine = whole.points[0.2,].limit  # a copy: what is done to it stays here
     mine["loss"] = 0 * mine["loss"]
     assert whole.points[0.2,].limit["loss"].all()

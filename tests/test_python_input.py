@@ -52,9 +52,8 @@ def test_lists_of_words_with_blanks():
 
 
 def test_words_with_blanks_are_points_of_a_sweep():
-    rates = dmft.sweep({"network": {"model": "dense"}, **SMALL,
-                        "output": {"fields": "h1"}, "sweep": {"output.fields_at": ["0 1", "2"]}},
-                       progress=False)
+    rates = dmft.sweep({"network": {"model": "dense"}, **SMALL, "output": {"fields": "h1"},
+                        "sweep": {"output.fields_at": ["0 1", "2"]}}, progress=False)
     assert rates.sweep["loss"].sizes["output.fields_at"] == 2
 
 

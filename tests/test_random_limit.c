@@ -68,12 +68,11 @@ TEST(ties) {
 /* top in a program, of logits that start at 2, 1, 1, 0 but for fluctuations: K = 2 cuts a tie. */
 TEST(ties_of_a_program) {
     for (int K = 1; K <= 4; K++) {
-        char text[256];
-        snprintf(text, sizeof text,
-                 "network.program_text=key('depth') local h = read_in(population('a'), 'W1')\\n"
-                 "local s = bias(look(h, 4, 'Q'), {2, 1, 1, 0}, 'b')\\n"
-                 "read_out(h * (top(s, %d) * s)[1], 'w')",
-                 K);
+        TEXT(text, 256,
+             "network.program_text=key('depth') local h = read_in(population('a'), 'W1')\\n"
+             "local s = bias(look(h, 4, 'Q'), {2, 1, 1, 0}, 'b')\\n"
+             "read_out(h * (top(s, %d) * s)[1], 'w')",
+             K);
         assert_int_equal(is_random("examples/dense.ini", ARGS("network.program=t.lua", text)),
                          K == 2);
     }
@@ -138,8 +137,7 @@ static void compare_block(const struct record *limit, const struct record *netwo
     } laws[] = LIST({"psi", 0, true}, {"gphi", 0, true}, {"psi", 1, true}, {"flips", 1, false},
                     {"load_largest", 0, false});
     for (size_t k = 0; k < sizeof laws / sizeof *laws; k++) {
-        char name[32];
-        snprintf(name, sizeof name, l < 0 ? "%s" : "%s_%d", laws[k].name, l);
+        TEXT(name, 32, l < 0 ? "%s" : "%s_%d", laws[k].name, l);
         if (record_find(limit, name))
             compare(limit, networks, name, laws[k].t, laws[k].square ? N : 0);
     }

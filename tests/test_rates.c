@@ -124,8 +124,7 @@ static double *values_of(const struct node *v, size_t *count) {
         return support_get(rows);
     }
     *count = v->matrix.map->declared.target->sites * v->matrix.map->declared.source->sites;
-    if (v->matrix.map->kind != &map_history)
-        fail_msg("no numbers of %s", v->matrix.weight.name);
+    FAIL_IF(v->matrix.map->kind != &map_history, "no numbers of %s", v->matrix.weight.name);
     values = support_matrix(v->matrix.map);
     return values;
 }
@@ -185,9 +184,7 @@ TEST(zero_rates_freeze) {
     for (size_t i = 0; i < COUNT(networks); i++)
         for (size_t k = 0; optimizer_list[k]; k++)
             for (int width = 0; width <= N; width += N) {
-                char optimizer[64];
-                snprintf(optimizer, sizeof optimizer, "training.optimizer=%s",
-                         optimizer_list[k]->name);
+                TEXT(optimizer, 64, "training.optimizer=%s", optimizer_list[k]->name);
                 check_frozen(networks[i], optimizer, width);
             }
 }
@@ -197,12 +194,9 @@ TEST(negative_powers_vanish) {
     static const char model[] = "model=regime1\nq0=1\nparameterization=mup";
     static const struct {
         const char *vanishing, *zero;
-    } pairs[] = {{"rates.W1=3 N^-0.1", "rates.W1=0"},
-                 {"rates.W2=N^-2", "rates.W2=0"},
-                 {"rates.Q=N^-1", "rates.Q=0"},
-                 {"init.w=N^-0.1", "init.w=0"},
-                 {"init.w=N^-1", "network.read_out=zero"},
-                 {"init.Q=N^-0.5", "init.Q=0"}};
+    } pairs[] = LIST({"rates.W1=3 N^-0.1", "rates.W1=0"}, {"rates.W2=N^-2", "rates.W2=0"},
+                     {"rates.Q=N^-1", "rates.Q=0"}, {"init.w=N^-0.1", "init.w=0"},
+                     {"init.w=N^-1", "network.read_out=zero"}, {"init.Q=N^-0.5", "init.Q=0"});
     for (size_t k = 0; k < COUNT(pairs); k++)
         check_same(model, ARGS(pairs[k].vanishing), ARGS(pairs[k].zero), 0);
     check_same(model, ARGS("rates.W1=N^-0.1", "training.optimizer=adam"),

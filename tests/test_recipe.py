@@ -267,8 +267,7 @@ def test_laws_are_what_is_built_elsewhere():
     for one in laws.tensors:
         other = built[one.names[0] + ("_0" if one.name in ("W_Q", "W_K", "W_V", "W_O") else "")]
         for law, number in zip([one.count, one.rows, one.columns, *one.numbers().values()],
-                               [other.count, other.rows, other.columns,
-                                *other.numbers().values()]):
+                               [other.count, other.rows, other.columns, *other.numbers().values()]):
             assert (law is None) == (number is None)
             if law is not None:
                 assert law.at(built.sizes) == pytest.approx(float(number), rel=1e-12), one.name
@@ -435,8 +434,7 @@ def test_the_table_of_the_page_is_what_is_printed():
     with open(os.path.join(ROOT, "docs", "networks.md"), encoding="utf-8") as file:
         shown = re.search(r"```text\n(.*?)```", file.read(), re.DOTALL)[1]
     printed = str(dmft.recipe(f"{ROOT}/data/regime2.ini")).splitlines()[:7]
-    assert [line.rstrip() for line in shown.splitlines()[:7]] == [
-        line.rstrip() for line in printed]
+    assert [line.rstrip() for line in shown.splitlines()[:7]] == [line.rstrip() for line in printed]
 
 
 def test_a_reader_that_has_read_enough_is_no_error():
@@ -444,7 +442,6 @@ def test_a_reader_that_has_read_enough_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-m", "dmft", "recipe", f"{ROOT}/data/dense.ini"],
-                          stdout=writer,
-                          stderr=subprocess.PIPE, text=True, check=False)
+                          stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")

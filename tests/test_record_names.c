@@ -129,8 +129,7 @@ TEST(kinds_of_series) {
                              *const kept[] = {"f", "loss", "test_loss", NULL};
     for (int k = 0; k < 4; k++) {
         int found[4] = {0};
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         support_run(&run, files[k / 2], keys);
         struct net_setup setup = run_setup(&run, k % 2 ? 16 : 0, 0);
         ASK(record_init(&record, 0, 3, err));

@@ -76,8 +76,7 @@ static void one_case(const char *folder, const char *name) {
     /* regime1 is stored to six digits; in its linear case neither side has a sampling error */
     const struct course_rule rule = {.rounding = first ? 0.5e-6 : 0,
                                      .share = strncmp(name, "linear", 6) ? 0 : 1e-5};
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     struct score score = {0};
     snprintf(ini, sizeof ini, "data/ref/%s/%s.ini", folder, name);
     snprintf(file_name, sizeof file_name, "%s/%s", folder, name);

@@ -60,8 +60,7 @@ static void judge_start(const struct run *run, const struct record *record, bool
 
 static void one_case(const char *name, int horizon) {
     char ini[64], file_name[64];
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     struct score score = {0};
     snprintf(ini, sizeof ini, "data/ref/regime3/%s.ini", name);
     snprintf(file_name, sizeof file_name, "regime3/%s", name);

@@ -57,8 +57,7 @@ static void read_line(const char *text) {
     struct section *section = &sections[count - 1];
     const char *sentence = strstr(text, " => ");
     assert_true(count > 0 && section->lines < CASES);
-    if (!sentence)
-        fail_msg("no sentence: %s", text);
+    FAIL_IF(!sentence, "no sentence: %s", text);
     struct line *line = &section->line[section->lines++];
     split(text, sentence, " @ ", line->field);
     split(sentence + 4, text + strlen(text), " ~ ", line->part);
@@ -184,8 +183,7 @@ static bool refused_script(const char *mode, const struct line *line) {
     struct err err;
     while (k < COUNT(around) && strcmp(around[k][0], mode))
         k++;
-    if (k == COUNT(around))
-        fail_msg("no mode %s", mode);
+    FAIL_IF(k == COUNT(around), "no mode %s", mode);
     snprintf(text, sizeof text, "%s%s%s", around[k][1], line->field[0], around[k][2]);
     support_script(&run, text, (const char *const *)line->field + 1, &err);
     return refused_run(&run, &err, line);

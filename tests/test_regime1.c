@@ -69,8 +69,7 @@ TEST(one_expert_is_dense) {
         "[network]\nmodel=regime1\ngate=constant\nexperts=1\nexpert_layers=2\n"
         "expert_output=activated\n[training]\nsteps=8\n[solver]\nsites=400\n",
         "[network]\nmodel=dense\ndepth=3\n[training]\nsteps=8\n[solver]\nsites=400\n"};
-    FREED(two_runs_free) struct run run[2];
-    FREED(two_records_free) struct record record[2];
+    TWO_RUNS_AND_RECORDS;
     const struct series *f[2];
     for (int i = 0; i < 2; i++) {
         support_run(&run[i], texts[i], NULL);
@@ -195,10 +194,8 @@ TEST(idle_router_is_a_constant_gate) {
     FREED(two_runs_free) struct run run[2];
     FREED(two_nets_free) struct net net[2];
     for (int i = 0; i < 2; i++) {
-        char text[256];
-        snprintf(text, sizeof text,
-                 "[network]\nmodel=regime1\nexperts=1\ngate=%s\n[reference]\nwidths=32\n",
-                 gates[i]);
+        TEXT(text, 256, "[network]\nmodel=regime1\nexperts=1\ngate=%s\n[reference]\nwidths=32\n",
+             gates[i]);
         support_run(&run[i], text, NULL);
         support_net(&net[i], &run[i], 32, 0);
     }
@@ -226,8 +223,7 @@ static double first_move(const char *parameterization, int N) {
         double before[64], most = 0;
         support_begin(&net, &run, N, seed);
         memcpy(before, support_measured(&net, "psi"), (size_t)run.data.P * 4 * sizeof *before);
-        support_learn(&net, &run);
-        support_evaluate(&net, &run);
+        support_step(&net, &run);
         for (int k = 0; k < run.data.P * 4; k++)
             most = fmax(most, fabs(support_measured(&net, "psi")[k] - before[k]));
         sum += most / 24;

@@ -104,10 +104,9 @@ TEST(bits_depend_on_nothing) {
     static const char *const kinds[][4] = {
         {"network.parameterization=mssp", "network.gate=sigmoid", NULL},
         {"network.parameterization=mup", "network.gate=softmax", "network.rho=0.5", NULL}};
-    static const char *const other[][3] = {{"solver.threads=3", NULL},
-                                           {"solver.threads=2", "solver.replicates=1", NULL},
-                                           {"solver.backend=shadow", NULL},
-                                           {"training.steps=9", NULL}};
+    static const char *const other[][3] =
+        LIST({"solver.threads=3", NULL}, {"solver.threads=2", "solver.replicates=1", NULL},
+             {"solver.backend=shadow", NULL}, {"training.steps=9", NULL});
     for (int k = 0; k < 2; k++) {
         FREED(outcome_free) struct outcome a = {0};
         solve(&a, kinds[k], ARGS("solver.threads=1"));

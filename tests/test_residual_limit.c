@@ -149,10 +149,7 @@ TEST(stream_has_rank_P_plus_1) {
                 ARGS("network.rho=1", "network.depth=3", "data.inputs=4", "solver.unit_sites=500",
                      "solver.sites=100"));
     support_net(&net, &run, 0, 0);
-    for (int t = 0; t < 30; t++) {
-        support_evaluate(&net, &run);
-        support_learn(&net, &run);
-    }
+    support_train(&net, &run, 30);
     for (int l = 0; l < 3; l++) {
         const struct map *R = net.maps.item[3 * l], *W1 = net.maps.item[3 * l + 1],
                          *W2 = net.maps.item[3 * l + 2];

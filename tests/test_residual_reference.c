@@ -50,8 +50,7 @@ static void one_case(const char *name) {
                                         "Mg", "MAA", "load2", "b2", "qstar"};
     bool top = !strncmp(name, "topk", 4); /* 64 experts with unit_sites each */
     char ini[64], file_name[64];
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     struct score score = {0};
     snprintf(ini, sizeof ini, "data/ref/residual/%s.ini", name);
     snprintf(file_name, sizeof file_name, "residual/%s", name);

@@ -59,8 +59,7 @@ TEST(closed_forms) {
             f[mu] += 0.1 * force[mu];
             moved = fmax(moved, fabs(f[mu]));
         }
-        support_learn(&net, &run);
-        support_evaluate(&net, &run);
+        support_step(&net, &run);
         for (int mu = 0; mu < 3; mu++)
             CHECK_ABS(net.output.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
     }
@@ -82,8 +81,7 @@ static void judge(hid_t file, const struct record *record, const char *name, con
 static void equals_reference(const char *name) {
     enum { P = 4 };
     char ini[64];
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     struct score score = {0};
     snprintf(ini, sizeof ini, "data/ref/%s.ini", name);
     support_run(&run, ini, ARGS("solver.replicates=8", "solver.sites=1024"));
@@ -92,8 +90,7 @@ static void equals_reference(const char *name) {
     judge(file, &record, "loss", "loss", 0, 1, 1, &score);
     judge(file, &record, "f", "f", 0, P, 1, &score);
     for (int l = 0, L = run.config.network.block.depth; l <= L; l++) {
-        char kernel[32];
-        snprintf(kernel, sizeof kernel, "Ch_%d", l);
+        TEXT(kernel, 32, "Ch_%d", l);
         judge(file, &record, kernel, "Ch", l * P * P, P, P + 1, &score);
         snprintf(kernel, sizeof kernel, "Cg_%d", l);
         if (l < L)

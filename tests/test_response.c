@@ -45,8 +45,7 @@ static void march_free(struct march *m) {
 }
 
 static const struct series *response_series(const struct march *m, int map, bool forward) {
-    char name[SERIES_NAME];
-    snprintf(name, sizeof name, "%c_%s", forward ? 'A' : 'B', m->net.maps.item[map]->declared.name);
+    TEXT(name, SERIES_NAME, "%c_%s", forward ? 'A' : 'B', m->net.maps.item[map]->declared.name);
     return record_find(&m->record, name);
 }
 
@@ -214,8 +213,7 @@ static void check_set(hid_t file, const char *name, const char *dims, bool chunk
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT), plist = H5Dget_create_plist(set);
     assert_text(file, name, "dims", dims);
     for (const char *at = dims; sscanf(at, "%31s", axis) == 1; count++) {
-        char path[64];
-        snprintf(path, sizeof path, "limit/%s", axis);
+        TEXT(path, 64, "limit/%s", axis);
         hid_t scale = H5Dopen2(file, path, H5P_DEFAULT);
         assert_true(H5DSis_attached(set, scale, (unsigned)count) > 0);
         H5Dclose(scale);
@@ -267,8 +265,7 @@ static void check_file(const char *output, const char *ini, const char *more,
     ASK(run_finish(&run, false, err));
     hid_t file = open_file(output);
     for (size_t k = 0; k < count; k++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s_se", sets[k].name);
+        TEXT(name, 64, "%s_se", sets[k].name);
         check_set(file, sets[k].name, sets[k].dims, sets[k].chunked);
         check_set(file, name, sets[k].dims, sets[k].chunked);
         check_causal(file, sets[k].name, sets[k].rows, sets[k].columns, sets[k].forward);
@@ -276,8 +273,7 @@ static void check_file(const char *output, const char *ini, const char *more,
     assert_true(H5LTget_attribute_double(file, "limit", "probe", &probe) >= 0 && probe == 1e-3);
     assert_int_equal(H5Lexists(file, "reference/N0016", H5P_DEFAULT), 1);
     for (size_t k = 0; k < count; k++) {
-        char name[64];
-        snprintf(name, sizeof name, "reference/N0016/%s", sets[k].name + strlen("limit/"));
+        TEXT(name, 64, "reference/N0016/%s", sets[k].name + strlen("limit/"));
         assert_int_equal(H5Lexists(file, name, H5P_DEFAULT), 0);
     }
     H5Fclose(file);

@@ -299,10 +299,9 @@ TEST(networks_respond_alike) {
 
 /* Their rows are not copied where one evaluation is used up at once. */
 TEST(matrices_that_learn_backward_respond_to_muon) {
-    const char *overrides[] = {"training.optimizer=muon", "training.steps=3",
-                               "solver.sites=64",         "solver.replicates=1",
-                               "reference.widths=",       "output.kernels=none",
-                               "output.responses=yes",    NULL};
+    const char *overrides[] = LIST(
+        "training.optimizer=muon", "training.steps=3", "solver.sites=64", "solver.replicates=1",
+        "reference.widths=", "output.kernels=none", "output.responses=yes", NULL);
     FREED(run_free) struct run run;
     FREED(record_free) struct record record = {0};
     int responses = 0;

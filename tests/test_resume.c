@@ -303,9 +303,8 @@ static void wrong_words(const char *name, const char *const *go_on, double share
         cli_write(name, good, size);
         cli_change_state(name, at, &put, sizeof put, true);
         cli_run(&result, go_on);
-        if (result.code < 0)
-            fail_msg("%s, byte %zu: %lld: ended by signal %d: %s", name, at, (long long)put,
-                     -result.code, result.err);
+        FAIL_IF(result.code < 0, "%s, byte %zu: %lld: ended by signal %d: %s", name, at,
+                (long long)put, -result.code, result.err);
         refused += result.code != 0;
     }
     print_message("%s: %d of %d states refused\n", name, refused, runs);

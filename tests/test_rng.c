@@ -100,8 +100,7 @@ static void check_distribution(double *x, size_t n) {
             fail_msg("moment %zu: %g standard deviations", k + 1,
                      sum[k] / sqrt(variance[k] * (double)n));
     double distance = kolmogorov_smirnov(x, n) * sqrt((double)n);
-    if (!(distance < 1.95))
-        fail_msg("Kolmogorov-Smirnov %g", distance);
+    FAIL_IF(!(distance < 1.95), "Kolmogorov-Smirnov %g", distance);
 }
 
 TEST(test_normals_along_sites) {

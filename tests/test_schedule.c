@@ -57,8 +57,7 @@ static void solve(struct run *run, struct record *record, const char *file, int 
 /* Every series of two ways of training, limit and networks, over the times of the first. */
 static void same_bits(const char *file, const char *const *own, const char *const *other) {
     for (int N = 0; N <= 16; N += 16) {
-        FREED(two_runs_free) struct run run[2];
-        FREED(two_records_free) struct record record[2];
+        TWO_RUNS_AND_RECORDS;
         solve(&run[0], &record[0], file, N, own);
         solve(&run[1], &record[1], file, N, other);
         if (record[0].T == record[1].T)

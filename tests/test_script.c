@@ -7,15 +7,13 @@
 
 /* Derived gradients by finite differences: sums and products of numbers, gates, stops. */
 TEST(gradients) {
-    static const char *const names[] = {"shared_experts", "swiglu",   "attention_mixture",
-                                        "hash_routing",   "balanced", "tied",
-                                        "parallel",       "gains",    "capped",
-                                        "tied_embedding"};
+    static const char *const names[] =
+        LIST("shared_experts", "swiglu", "attention_mixture", "hash_routing", "balanced", "tied",
+             "parallel", "gains", "capped", "tied_embedding");
     static const char *const overrides[] = {"data.inputs=3", "reference.widths=16", NULL};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         FREED(run_free) struct run run;
-        char file[64];
-        snprintf(file, sizeof file, "examples/%s.ini", names[k]);
+        TEXT(file, 64, "examples/%s.ini", names[k]);
         support_run(&run, file, overrides);
         support_gradient(&run, 16, 23);
     }
@@ -64,8 +62,7 @@ TEST(recorded) {
 /* What a script says of a term of its loss stands with the series. */
 TEST(terms_say_what_they_are) {
     static const char *const change[] = {"solver.sites=64", "training.steps=2", NULL};
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     support_script_run(&run,
                        "key('depth')\n" HEAD
                        "penalty(average(h, h), 'size', {about = 'spread of h', "
@@ -102,9 +99,8 @@ TEST(balanced_draws) {
                                         "local b, a = population('b'), population('a')\n"};
     for (int i = 0; i < 2; i++) {
         RUN_AND_NET;
-        char text[256];
-        snprintf(text, sizeof text, "key('depth')\n%s%s", order[i],
-                 "read_out(tanh(map(read_in(a, 'W1'), b, 'V')), 'w')\n");
+        TEXT(text, 256, "key('depth')\n%s%s", order[i],
+             "read_out(tanh(map(read_in(a, 'W1'), b, 'V')), 'w')\n");
         support_script_run(&run, text, change);
         support_net(&net, &run, 32, 0);
         FREED(base_free) double *W1 = support_get(array_all(&support_thin(&net, "W1")->W));
@@ -145,12 +141,11 @@ TEST(selection_of_inputs) {
     static const char *const text[] = {"", ", {eta_bias = 0.1}"};
     for (int biases = 0; biases < 2; biases++) {
         RUN_AND_NET;
-        char script[512];
-        snprintf(script, sizeof script,
-                 "key('depth')\n" HEAD "local s = pool(map(tanh(h), a, 'Q'))\n"
-                 "local m = balance_select(s, 5%s)\nkernel(s, 'S')\nkernel(m, 'M')\n"
-                 "read_out(map(m * s, a, 'V'), 'w')\n",
-                 text[biases]);
+        TEXT(script, 512,
+             "key('depth')\n" HEAD "local s = pool(map(tanh(h), a, 'Q'))\n"
+             "local m = balance_select(s, 5%s)\nkernel(s, 'S')\nkernel(m, 'M')\n"
+             "read_out(map(m * s, a, 'V'), 'w')\n",
+             text[biases]);
         support_script_run(&run, script, change);
         support_begin(&net, &run, E, 0);
         FREED(base_free)
@@ -172,8 +167,7 @@ TEST(selection_of_inputs) {
                 least = m[mu * E + k] > 0 ? fmin(least, s[mu * E + k]) : least;
             CHECK_ABS(support_measured(&net, "qstar")[mu], least, 1e-14, "threshold %d", mu);
         }
-        support_learn(&net, &run);
-        support_evaluate(&net, &run);
+        support_step(&net, &run);
     }
 }
 
@@ -193,10 +187,7 @@ TEST(selection_of_pairs) {
                              "penalty(balance_select(s, 2, {eta_bias = 0.1}) * s, 'r')\n" END,
                        change);
     support_net(&net, &run, 16, 0);
-    for (int t = 0; t < 3; t++) {
-        support_evaluate(&net, &run);
-        support_learn(&net, &run);
-    }
+    support_train(&net, &run, 3);
     for (int k = 0; k < net.program->kept; k++)
         kept |= net.arrays.item[k]->sites == 4 && net.arrays.item[k]->rows == 2 * 9;
     assert_true(kept);
@@ -217,8 +208,7 @@ TEST(coordinates_of_a_constant) {
                                          "solver.replicates=1", "solver.sites=64",
                                          "training.steps=2",    NULL};
     for (int N = 0; N <= 16; N += 16) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         support_script_run(&run, text, change);
         ASK(run_ensemble(&run, N, 1, &record, err));
         assert_true(record_find(&record, "rms_W") && !record_find(&record, "rms_W_back"));

@@ -79,8 +79,7 @@ static void same_bits(const struct record *a, const struct record *b, const char
     int compared = 0;
     for (int s = 0; s < a->count; s++) {
         const struct series *x = &a->series[s], *y = record_find(b, x->name);
-        if (!y && !strncmp(x->name, "rms_", 4))
-            fail_msg("%s: %s of the script alone", what, x->name);
+        FAIL_IF(!y && !strncmp(x->name, "rms_", 4), "%s: %s of the script alone", what, x->name);
         if (!y || strstr(x->name, "rank"))
             continue;
         compared++;
@@ -88,8 +87,7 @@ static void same_bits(const struct record *a, const struct record *b, const char
         if (memcmp(x->values, y->values, x->size * sizeof *x->values))
             fail_msg("%s: %s differs", what, x->name);
     }
-    if (compared < 3)
-        fail_msg("%s: only %d series in common", what, compared);
+    FAIL_IF(compared < 3, "%s: only %d series in common", what, compared);
 }
 
 TEST(built_in) {
@@ -134,8 +132,7 @@ TEST(balanced) {
     };
     for (size_t k = 0; k < sizeof files / sizeof *files; k++)
         for (int N = 0; N <= 16; N += 16) {
-            FREED(two_runs_free) struct run run[2];
-            FREED(two_records_free) struct record record[2];
+            TWO_RUNS_AND_RECORDS;
             int compared = 0;
             for (int i = 0; i < 2; i++) {
                 support_run(&run[i], files[k][i], cases[k][i]);

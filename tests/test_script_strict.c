@@ -34,8 +34,7 @@ TEST(options_are_those_of_the_page) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[512], wanted[256] = "unknown option unheard; there are:";
         const char *at = strstr(page, cases[k][0]);
-        if (!at || !(at = strchr(at, '{')))
-            fail_msg("no options of %s", cases[k][0]);
+        FAIL_IF(!at || !(at = strchr(at, '{')), "no options of %s", cases[k][0]);
         size_t length = strlen(wanted), end = strcspn(at, "}");
         for (const char *name = at + 1; name < at + end; name += strcspn(name, "=") + 3)
             length += (size_t)snprintf(wanted + length, sizeof wanted - length, " %.*s",
@@ -89,8 +88,7 @@ TEST(gates_that_condense) {
             &run, cases[k].ini,
             (const char *const[]){"reference.widths=16", cases[k].change, cases[k].other, NULL});
         support_net(&net, &run, 16, 0);
-        if (net.gates.condenses != cases[k].condenses)
-            fail_msg("%s %s", cases[k].ini, cases[k].change);
+        FAIL_IF(net.gates.condenses != cases[k].condenses, "%s %s", cases[k].ini, cases[k].change);
         struct err err;
         err_overflow(&err, "the loss is not finite");
         net_remedy(&net, 1, &err);
@@ -139,8 +137,7 @@ TEST(growth_that_is_taken_back) {
     double loss = 0;
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         RUN_AND_NET;
-        char script[300];
-        snprintf(script, sizeof script, "key('depth')\n%s", texts[k]);
+        TEXT(script, 300, "key('depth')\n%s", texts[k]);
         support_script_run(&run, script, none);
         support_begin(&net, &run, 0, 0);
         ASK(net_learn(&net, 0, 0.3, err));

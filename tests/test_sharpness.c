@@ -39,8 +39,7 @@ static int same_but_for_a_constant(const struct record *record, const char *what
 TEST(a_large_eps_makes_adam_plain) {
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = model == model_list ? 0 : 16; N <= 16; N += 16) {
-            FREED(run_free) struct run run;
-            FREED(record_free) struct record record;
+            RUN_AND_RECORD;
             assert_true(support_small(
                 &run, *model,
                 ARGS("training.steps=3", "data.inputs=2", "training.optimizer=adam",
@@ -56,8 +55,7 @@ TEST(a_large_eps_makes_adam_plain) {
 /* Steps of gradient descent begin to grow where the rate times the sharpness is 2: with a schedule
  * the rate is that of the time. */
 TEST(the_edge_goes_with_the_schedule) {
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     support_run(&run, "data/dense.ini",
                 ARGS("training.steps=4", "training.schedule=linear", "output.sharpness=sum",
                      "solver.sites=64", "solver.replicates=1"));
@@ -76,8 +74,7 @@ TEST(many_outputs_do_not_fill_the_stack) {
         "data.inputs=1", "network.outputs=300", "training.loss=cross_entropy", "training.steps=1",
         "output.sharpness=sum", "output.kernels=none", "solver.threads=1", NULL);
     struct rlimit whole, little;
-    FREED(run_free) struct run run;
-    FREED(record_free) struct record record;
+    RUN_AND_RECORD;
     support_run(&run, "data/dense.ini", set);
     assert_int_equal(getrlimit(RLIMIT_STACK, &whole), 0);
     little = whole;

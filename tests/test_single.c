@@ -135,8 +135,7 @@ static void judge(const struct model *model, int way) {
     }
     double d = difference(single, exact, count);
     CHECK_ABS(d, 0, 3 * sqrt(roundings * square), "%s, %s", model->name, what);
-    if (!(d > sqrt(square) / 10))
-        fail_msg("%s, %s: is that single precision?", model->name, what);
+    FAIL_IF(!(d > sqrt(square) / 10), "%s, %s: is that single precision?", model->name, what);
     for (int k = 0; k < 2; k++)
         run_free(&run[k]);
 }
@@ -226,8 +225,7 @@ TEST(parts_of_signals) {
         for (int k = 0; k < record[0].count; k++) {
             static const char *const ends[] = {"_init", "_prop", "_eff"};
             const struct series *part = &record[0].series[k], *whole, *other;
-            char name[SERIES_NAME];
-            snprintf(name, sizeof name, "%s", part->name);
+            TEXT(name, SERIES_NAME, "%s", part->name);
             for (int e = 0; e < 3; e++)
                 if (strstr(name, ends[e]))
                     *strstr(name, ends[e]) = 0;

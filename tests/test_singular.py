@@ -167,14 +167,12 @@ def z_of(run, names, learned):
     ({"training.eta0": 0.15, "training.gamma0": 4, "reference.seeds": 16}, ["U", "V"],
      wide_network),
     ({"network.program": "examples/tied.lua", "program.depth": 2, "training.eta0": 0.1,
-      "training.gamma0": 4}, ["W"],
-     None),
+      "training.gamma0": 4}, ["W"], None),
     ({"network.model": "dense", "network.depth": 2, "network.activation": "tanh",
       "training.optimizer": "muon", "training.muon": "exact", "training.momentum": 0,
       "training.rest_optimizer": "gd", "training.rest_eta0": 0.3, "training.eta0": 0.3,
-      "training.weight_decay": 0.2, "reference.widths": "64 96 192", "reference.seeds": 16},
-     ["W2"], None),
-], ids=["dense", "batches", "regime1", "regime2", "wide", "tied", "muon"])
+      "training.weight_decay": 0.2, "reference.widths": "64 96 192", "reference.seeds": 16}, ["W2"],
+     None)], ids=["dense", "batches", "regime1", "regime2", "wide", "tied", "muon"])
 def test_networks_come_to_the_limit(settings, names, network):
     """Of one case the z move together, so that two times tell as much as nine: judged are the
     largest and the rms, as in tests/test_networks.c. Exact steps of Muon give what is learned equal
@@ -324,8 +322,7 @@ def test_adam_has_them_in_networks_alone(tmp_path):
     ({"solver.method": "fixed_point"}, "method = fixed_point draws fields"),
     ({"output.singular_values": 0}, "singular_values"),
     ({"output.singular": "", "output.singular_values": 3}, "it is used only with singular"),
-    ({"output.singular": "", "output.singular_every": 3}, "it is used only with singular"),
-])
+    ({"output.singular": "", "output.singular_every": 3}, "it is used only with singular")])
 def test_what_is_refused(more, said):
     with pytest.raises(dmft.InputError, match="singular") as refused:
         dmft.solve(DENSE, progress=False, **more)

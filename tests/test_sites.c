@@ -53,8 +53,7 @@ TEST(too_few_are_doubled) {
     grown.config.solver.grow = true;
     assert_int_equal(notes_add(&grown.notes, "given_twice", "", -1, 0, &err, "twice"), CODE_OK);
     int code = run_march(&grown, &err);
-    if (code)
-        fail_msg("%s", err.text);
+    FAIL_IF(code, "%s", err.text);
     int sites = grown.config.solver.sites;
     assert_true(sites == 600 || sites == 1200);
     int note = 0;
@@ -65,8 +64,7 @@ TEST(too_few_are_doubled) {
     for (int k = 0; k < grown.notes.count; k++)
         assert_string_not_equal(grown.notes.note[k].code, "limit_failed");
 
-    char now[32];
-    snprintf(now, sizeof now, "solver.sites=%d", sites);
+    TEXT(now, 32, "solver.sites=%d", sites);
     assert_string_equal(params_find(&grown.params, "solver", "sites")->text, strchr(now, '=') + 1);
     support_run_text(&given, (const char *const[]){now, NULL}, text);
     assert_int_equal(run_march(&given, &err), CODE_OK);

@@ -167,8 +167,7 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
     enum { L = 3, P = 3, D = 4 };
     double b2 = pow(L, -0.8), a = stream ? 1 + n * b2 : n;
     double Theta = 2 * pow(a, L) + (stream ? q : L * q) * pow(a, L - 1), eta0 = 0.8 / Theta;
-    char rate[40];
-    snprintf(rate, sizeof rate, "training.eta0=%.17g", eta0);
+    TEXT(rate, 40, "training.eta0=%.17g", eta0);
     const char *overrides[24] =
         LIST("network.activation=linear", "network.gate=constant", "network.depth=3",
              "network.branch_power=0.4", "data.inputs=3", "data.dimension=4",
@@ -199,8 +198,7 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
         double force[P] = {0};
         for (int k = 0; k < P * P; k++)
             force[k / P] += Theta * K[k / P][k % P] * (run.data.y[k % P] - f[k % P]) / P;
-        support_learn(&net, &run);
-        support_evaluate(&net, &run);
+        support_step(&net, &run);
         for (int mu = 0; mu < P; mu++) {
             f[mu] += eta0 * force[mu];
             moved = fmax(moved, fabs(f[mu]));

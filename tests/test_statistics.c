@@ -168,8 +168,7 @@ TEST(of_runs) {
  * losses have a mean, as those of networks. A bias decides, and there is one output. */
 TEST(of_a_random_limit) {
     for (int biased = 0; biased < 2; biased++) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         support_run(&run, "data/regime1_adam.ini",
                     ARGS("network.parameterization=mup",
                          biased ? "network.bias=fixed" : "network.bias=none", "network.rho=0.5",

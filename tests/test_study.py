@@ -348,8 +348,7 @@ def test_a_link_in_the_place_of_a_partial_file_is_not_followed(tmp_path):
 def ended(*words, **streams):
     """dmft-sweep in a process of its own."""
     return subprocess.run([sys.executable, "-m", "dmft.study", *words], text=True, check=False,
-                          **streams,
-                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[1:])})
+                          **streams, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[1:])})
 
 
 def test_a_table_that_cannot_be_printed_is_told(done):

@@ -12,8 +12,7 @@ import dmft
 import h5py
 import numpy as np
 import pytest
-from sweeping import (DENSE, SHORT, axes, call, in_a_folder, of, refused, sweep, units,
-                      written)
+from sweeping import (DENSE, SHORT, axes, call, in_a_folder, of, refused, sweep, units, written)
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
 

@@ -27,8 +27,7 @@ TEST(every_character) {
         text[1 + length] = 'b';
         text[2 + length] = '\0';
         const char *bad = text_find_bad(text);
-        if (bad != (is_character(code) ? NULL : text + 1))
-            fail_msg("U+%04X", code);
+        FAIL_IF(bad != (is_character(code) ? NULL : text + 1), "U+%04X", code);
     }
     encode(LAST + 1, text + 1);
     assert_ptr_equal(text_find_bad(text), text + 1);
@@ -61,11 +60,10 @@ TEST(broken_characters) {
 
 /* A name is proposed that needs one change, but none that would be another word altogether. */
 TEST(near_names) {
-    static const char *const cases[][3] = {{"b", "k", ""},
-                                           {"bs", "b", "did you mean \"b\"?"},
-                                           {"rats", "rate", "did you mean \"rate\"?"},
-                                           {"rats", "cats", "did you mean \"cats\"?"},
-                                           {"rats", "cat", ""}};
+    static const char *const cases[][3] =
+        LIST({"b", "k", ""}, {"bs", "b", "did you mean \"b\"?"},
+             {"rats", "rate", "did you mean \"rate\"?"}, {"rats", "cats", "did you mean \"cats\"?"},
+             {"rats", "cat", ""});
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char note[TEXT_NOTE] = "";
         struct text_nearest nearest = {.given = cases[k][0]};
@@ -116,8 +114,7 @@ TEST(values_without_quotes_and_comments) {
              {"\"a\"\"b\"", "a\"b"}, {"\" a \"", " a "}, {"\"\"", ""}, {"\"a", NULL},
              {"\"a\" b", NULL}, {"\"a\"# b", NULL}, {"\"a\"\"", NULL}, {"a \"b # c\"", "a \"b"});
     for (size_t k = 0; k < COUNT(table); k++) {
-        char text[32];
-        snprintf(text, sizeof text, "%s", table[k].text);
+        TEXT(text, 32, "%s", table[k].text);
         const char *found = text_value(text);
         if (!found != !table[k].value || (found && strcmp(found, table[k].value)))
             fail_msg("[%s]: [%s]", table[k].text, found ? found : "refused");

@@ -17,8 +17,7 @@ from test_description import INIS, LUA, MORE, ROOT
 SETTINGS = {"adam": ("data/dense.ini", {"training.optimizer": "adam"}),
             "adamw": ("data/dense.ini", {"training.optimizer": "adamw",
                                          "training.weight_decay": 0.1}),
-            "momentum": ("data/dense.ini", {"training.optimizer": "momentum",
-                                            "training.clip": 1}),
+            "momentum": ("data/dense.ini", {"training.optimizer": "momentum", "training.clip": 1}),
             "cosine": ("data/dense.ini", {"training.schedule": "cosine"}),
             "heun": ("data/dense.ini", {"training.integrator": "heun"}),
             "hinge": ("data/dense.ini", {"training.loss": "hinge"}),
@@ -208,8 +207,7 @@ def test_momentum_weighs_earlier_gradients():
     for more, line in (({}, r"\sum_{r=s}^{t-1}\mu^{r-s}"),
                        ({"training.schedule": "cosine", "training.clip": 1},
                         r"\chi(s)\,\sum_{r=s}^{t-1}\sigma(r)\,\mu^{r-s}")):
-        page = dmft.equations(f"{ROOT}/data/dense.ini",
-                              **{"training.optimizer": "momentum"} | more)
+        page = dmft.equations(f"{ROOT}/data/dense.ini", **{"training.optimizer": "momentum"} | more)
         assert rf"\omega(t,s) &= {line}" in page.latex()
 
 
@@ -381,10 +379,9 @@ def test_command(tmp_path, capsys, monkeypatch):
 
 
 def test_symbols_are_those_of_the_author(tmp_path):
-    (tmp_path / "own.lua").write_text(
-        'local a = population("a")\nlocal h = read_in(a, "W1")\n'
-        'name_rows(h, "h", {tex = "z^{\\\\mathrm{low}}"})\n'
-        'read_out(map(tanh(h), a, "W2"), "w")\n')
+    (tmp_path / "own.lua").write_text('local a = population("a")\nlocal h = read_in(a, "W1")\n'
+                                      'name_rows(h, "h", {tex = "z^{\\\\mathrm{low}}"})\n'
+                                      'read_out(map(tanh(h), a, "W2"), "w")\n')
     keys = {"network": {"program": str(tmp_path / "own.lua")},
             "data": {"inputs": 2, "dimension": 3}, "reference": {"widths": 16}}
     text = dmft.equations(keys).markdown()

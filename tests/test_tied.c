@@ -36,15 +36,11 @@ static struct oracle *copy(const struct run *run, const struct net *net, int i) 
     int N = WIDTH, D = data->D, K;
     double *A, *B, *block, *W = support_matrix(support_map(net, "W")),
                            *W0 = support_get(array_all(&support_thin(net, "W0")->W));
-    struct oracle *o = oracle_new((struct oracle){.network = &oracle_resnet,
-                                                  .P = data->P,
-                                                  .D = D,
-                                                  .N = N,
-                                                  .L = wanted[i].L,
-                                                  .activation = wanted[i].activation,
-                                                  .gamma0 = run->config.training.gamma0,
-                                                  .eta0 = run->config.training.eta0,
-                                                  .branch = wanted[i].branch / sqrt(wanted[i].L)});
+    struct oracle *o = oracle_new(
+        (struct oracle)ROW(.network = &oracle_resnet, .P = data->P, .D = D, .N = N,
+                           .L = wanted[i].L, .activation = wanted[i].activation,
+                           .gamma0 = run->config.training.gamma0, .eta0 = run->config.training.eta0,
+                           .branch = wanted[i].branch / sqrt(wanted[i].L)));
     ASK(thin_coordinates(data->X, data->P, D, &A, &B, &K, err));
     memcpy(o->X, data->X, (size_t)(data->P * D) * sizeof *o->X);
     memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
@@ -85,8 +81,7 @@ static void check_kernels(const struct net *net, const struct oracle *o, int i) 
         rows.array->backend->dots(rows, rows, K);
         for (int a = 0; a < rows.count * rows.count; a++) {
             int mu = a / rows.count, nu = a % rows.count;
-            char kept[8];
-            snprintf(kept, sizeof kept, "%s_%c", name[0] == 'C' ? "Ch" : "Cg", name[2]);
+            TEXT(kept, 8, "%s_%c", name[0] == 'C' ? "Ch" : "Cg", name[2]);
             double want = oracle_kernel(o, kept, mu, nu);
             CHECK_ABS(K[a], want, 1e-12 * fmax(1, fabs(want)), "case %d: %s[%d]", i, name, a);
         }
@@ -171,8 +166,7 @@ TEST(tying_is_seen) {
             "training.eta0=0.1", "training.gamma0=1", "solver.sites=1024", "solver.replicates=8",
             "solver.tolerance=1e-3", k ? "network.depth=4" : "program.depth=4",
             k ? "network.branch=1.5" : "program.branch=3", NULL);
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         support_run(&run, ini[k], overrides);
         ASK(run_ensemble(&run, 0, 8, &record, err));
         support_entry(&record, "loss", 9, &loss[k], &se[k]);

@@ -17,8 +17,7 @@ def kinds(cell):
 def test_tour(monkeypatch):
     monkeypatch.delenv("MPLBACKEND")  # that of the kernel shows figures in the notebook
     kept, fresh = nbformat.read(TOUR, as_version=4), nbformat.read(TOUR, as_version=4)
-    client = nbclient.NotebookClient(fresh, timeout=600, kernel_name="python3",
-                                     record_timing=False,
+    client = nbclient.NotebookClient(fresh, timeout=600, kernel_name="python3", record_timing=False,
                                      resources={"metadata": {"path": os.path.dirname(TOUR)}})
     client.execute()
     if os.environ.get("DMFT_TOUR") == "keep":

@@ -71,8 +71,7 @@ def test_a_width_that_there_is_not_is_refused_before_the_sweep(tmp_path):
     ({"size": "M"}, "M: a size is one of N rho kappa"),
     ({"powers": [1]}, "powers: this takes two different numbers"),
     ({"sizes": [0, 1]}, "sizes: 0 is not above 0"),
-    ({"matrices": "rates.W9"}, "unknown name"),
-))
+    ({"matrices": "rates.W9"}, "unknown name"),))
 def test_what_cannot_be_is_a_sentence(change, sentence):
     call = {"matrices": "rates.W1", "size": "N", "sizes": [16, 64], "powers": [0, 1],
             "values": "1 2 4 8"} | change

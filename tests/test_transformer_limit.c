@@ -99,8 +99,7 @@ TEST(equal_tokens) {
                              *const causal[] = {"causal = no", "causal = yes"};
     for (int k = 0; k < 2; k++) {
         struct course a, b;
-        char network[512];
-        snprintf(network, sizeof network, "%s\n%s", experts, causal[k]);
+        TEXT(network, 512, "%s\n%s", experts, causal[k]);
         train(&equal[0], network, settings, 24, &a);
         train(&equal[2], network, settings, 24, &b);
         same(&a, &b, 1e-13, "networks, one and three tokens");
@@ -148,11 +147,10 @@ TEST(permuted_tokens) {
         for (int causal = 0; causal < 2; causal++) {
             struct course a, b;
             FREED(run_free) struct run run;
-            char network[512];
-            snprintf(network, sizeof network,
-                     "model = transformer\ndepth = 1\nattention_beta = 3\n"
-                     "causal = %s\nexperts = %d\ngate = sigmoid",
-                     causal ? "yes" : "no", N ? 2 : 0);
+            TEXT(network, 512,
+                 "model = transformer\ndepth = 1\nattention_beta = 3\n"
+                 "causal = %s\nexperts = %d\ngate = sigmoid",
+                 causal ? "yes" : "no", N ? 2 : 0);
             sequences_run(&run, &rows, network, settings);
             march(&run, N, 0, T, &a);
             permute(&run);

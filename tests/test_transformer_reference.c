@@ -28,8 +28,7 @@ struct reference {
 /* --- ours ------------------------------------------------------------------------------------ */
 
 static struct rows rows_of(const struct net *net, const char *format, int l) {
-    char name[32];
-    snprintf(name, sizeof name, format, l);
+    TEXT(name, 32, format, l);
     for (int k = 0; k < net->kernels.count; k++)
         if (!strcmp(net->kernels.item[k].name, name))
             return net->kernels.item[k].rows;
@@ -50,8 +49,7 @@ static double mean_square(struct rows x) {
 }
 
 static const struct numbers *numbers_of(const struct net *net, const char *name, int l, int L) {
-    char block[32];
-    snprintf(block, sizeof block, "%s_%d", name, l);
+    TEXT(block, 32, "%s_%d", name, l);
     for (int k = 0; k < net->numbers.count; k++)
         if (!strcmp(net->numbers.item[k].name, block) ||
             (L == 1 && !strcmp(net->numbers.item[k].name, name)))
@@ -275,9 +273,8 @@ TEST(exact) {
 
 /* A few cases, with fewer replicates; or all. */
 TEST(sampled) {
-    static const char *const all[] = {
-        "topkz", "dense_ce3", "tokz",     "soft",        "topk",
-        "two",   "heads",     "headstok", "dense_mse10", "regime2_mssp_ce3"};
+    static const char *const all[] = LIST("topkz", "dense_ce3", "tokz", "soft", "topk", "two",
+                                          "heads", "headstok", "dense_mse10", "regime2_mssp_ce3");
     static const char *const few[] = {"solver.replicates=8", NULL};
     for (size_t k = 0; k < (is_long ? COUNT(all) : 2); k++)
         one_case(all[k], is_long ? NULL : few);

@@ -59,8 +59,7 @@ def test_the_first_table_is_what_is_printed(first):
         assert (file["reference/N0064/n"][:] == 48).all()
 
 
-def test_the_first_pictures_are_those_that_the_page_names(first, monkeypatch, capsys,
-                                                          sketched):
+def test_the_first_pictures_are_those_that_the_page_names(first, monkeypatch, capsys, sketched):
     monkeypatch.chdir(first[0])
     said = re.search(r"`dmft-plot` writes `(\S+)`, `(\S+)` and three more pictures", PAGE)
     assert command.main(["regime2.h5"]) == 0

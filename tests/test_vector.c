@@ -52,9 +52,8 @@ TEST(closed_form) {
     const double gamma0 = 1.25, eta0 = 0.5, rate = 1.5;
     for (int normal = 0; normal < 2; normal++) {
         RUN_AND_NET;
-        char text[256];
-        snprintf(text, sizeof text, READ "read_out(vector(a, {name = 'b', rate = 1.5%s}), 'w')\n",
-                 normal ? "" : ", start = 0");
+        TEXT(text, 256, READ "read_out(vector(a, {name = 'b', rate = 1.5%s}), 'w')\n",
+             normal ? "" : ", start = 0");
         support_script_run(
             &run, text,
             ARGS("training.eta0=0.5", "training.gamma0=1.25", "data.inputs=3", "solver.sites=64"));

@@ -167,12 +167,10 @@ TEST(test_gradient) {
 static const struct data_wanted weighted = {.loss = &loss_mse, .most = 100, .weight = "w"};
 
 TEST(test_values) {
-    const struct set sets[] = {{2, {3, 2}, "double", NULL},
-                               {1, {3}, "double", NULL},
-                               {1, {3}, "int", (const double[]){1, 2, 3}},
-                               {2, {2, 2}, "double", NULL},
-                               {1, {2}, "double", NULL},
-                               {1, {2}, "float", (const double[]){0.5, 1.5}}};
+    const struct set sets[] =
+        LIST({2, {3, 2}, "double", NULL}, {1, {3}, "double", NULL},
+             {1, {3}, "int", (const double[]){1, 2, 3}}, {2, {2, 2}, "double", NULL},
+             {1, {2}, "double", NULL}, {1, {2}, "float", (const double[]){0.5, 1.5}});
     static const char *const names[] = {"X", "y", "w", "X_test", "y_test", "w_test"};
     static const double want[] = {0.5, 1, 1.5, 0.5, 1.5};
     FREED(data_free) struct data data;

@@ -65,8 +65,7 @@ def test_a_step_of_gradient_descent():
     change = (step * w * (1 - x2 ** 2)).T @ x1 / N
     assert np.abs(change).max() > 1e-3
     np.testing.assert_allclose(run.weights("W2", N, t=1).values - W2, change, atol=ROUND_OFF)
-    np.testing.assert_allclose(f_of(run, A, 0, 1), run.reference[N]["f_runs"][0, 1],
-                               atol=ROUND_OFF)
+    np.testing.assert_allclose(f_of(run, A, 0, 1), run.reference[N]["f_runs"][0, 1], atol=ROUND_OFF)
 
 
 def blocks():

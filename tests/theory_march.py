@@ -120,8 +120,7 @@ class March(Words, Optimizers):
         sign = -1 if field.backward else 1
         made = np.zeros((len(rows), self.sites[field.population]))
         for mu, row in enumerate(rows):
-            made[mu] = self.draws[field.draw].row(row, field.scale.value / size,
-                                                  (key, self.t, mu),
+            made[mu] = self.draws[field.draw].row(row, field.scale.value / size, (key, self.t, mu),
                                                   lambda: self.fresh(field.population, sign))
         return made
 

@@ -21,10 +21,9 @@ REPLICATES = re.compile(r"^\s*replicates *= *(\d+)", re.MULTILINE)
 def seconds(program, ini):
     """Of the floor, the operations, files, what is left, the run; or what the program said."""
     with tempfile.TemporaryDirectory() as folder:
-        run = subprocess.run(
-            [program, "--profile", "-o", folder + "/out.h5", ini, "--solver.threads=1",
-             "--reference.widths="], capture_output=True, text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"})
+        run = subprocess.run([program, "--profile", "-o", folder + "/out.h5", ini,
+                              "--solver.threads=1", "--reference.widths="], capture_output=True,
+                             text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     found = LINE.search(run.stdout + run.stderr)
     if not found:
         return (run.stderr.strip().splitlines() or ["no floor"])[-1]

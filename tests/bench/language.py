@@ -98,9 +98,8 @@ def our_seconds(program, N, blocks, heads, steps):
             f"training.steps={steps}", "data.inputs=2000", "data.test_inputs=1",
             "output.test_every=1000", "solver.threads=1"]
     with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen(
-            [program, "--quiet", "-o", folder + "/out.h5", INI, *("--" + key for key in keys)],
-            stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([program, "--quiet", "-o", folder + "/out.h5", INI,
+                                    *("--" + key for key in keys)], stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"{program} {' '.join(keys)}: status {status}")

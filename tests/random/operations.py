@@ -98,8 +98,7 @@ class Operations(Trained):
                         positive=x.positive and y.positive, bounded=x.bounded and y.bounded)
 
     def quotient_of_rows(self) -> Value | None:
-        y = self.pick(lambda v: v.on and v.positive and v.bounded and
-                      v.per in ("input", "token"))
+        y = self.pick(lambda v: v.on and v.positive and v.bounded and v.per in ("input", "token"))
         if y is None:
             return None
         x = self.like(y)
@@ -123,8 +122,7 @@ class Operations(Trained):
         if not self.limit and self.chance(0.15):
             self.words.add("tile")
             x = self.map(x, "shared")
-            x = self.add(f"tile({x}, pairs)", "pairs", x.per, [x], size=x.size,
-                         vanishes=x.vanishes)
+            x = self.add(f"tile({x}, pairs)", "pairs", x.per, [x], size=x.size, vanishes=x.vanishes)
             x = self.function(self.map(self.rows(x.per), "pairs") if self.chance(0.3) else x)
         target = {"experts": ["units", "pairs"], "heads": ["queries"], "units": ["experts"],
                   "queries": ["heads"], "shared": ["pairs"], "pairs": ["experts", "shared"]}
@@ -382,8 +380,7 @@ class Operations(Trained):
             causal = self.any("true", "false")
             a = self.add(f"softmax({a}, {{causal = {causal}}})", heads, "pair", [a], bounded=True)
         self.words.add("attention by head")
-        return self.add(f"mix({a}, {v})", units, "token", [a, v], size=v.size,
-                        vanishes=v.vanishes)
+        return self.add(f"mix({a}, {v})", units, "token", [a, v], size=v.size, vanishes=v.vanishes)
 
     def mix_again(self) -> Value | None:
         a = self.pick(lambda v: v.weights)

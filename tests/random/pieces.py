@@ -48,8 +48,7 @@ class Piece:
         self.steps = int(self.program.keys["training"]["steps"])
         self.ini = self.program.write(folder)
         self.keys = {"solver.threads": 1, "output.checkpoint": 99, **(SITES if seed % 2 else {
-            "reference.widths": self.program.width, "reference.seeds": 2,
-            "solver.replicates": 0})}
+            "reference.widths": self.program.width, "reference.seeds": 2, "solver.replicates": 0})}
         if seed % 2:
             self.keys |= {f"solver.{word}": 24 for word in ("expert_sites", "unit_sites")
                           if re.search(rf'"{word}"|of = ', self.program.lua)}

@@ -127,8 +127,7 @@ class Writer(Operations):
         x = self.rows("token")
         given = ", ".join(str(x if one in "xy" else self.any(1, 2)) for one in arguments)
         self.words.add(name)
-        return self.add(f"{name}({given})", x.on, "token", [x], size=x.size * self.n,
-                        vanishes=True)
+        return self.add(f"{name}({given})", x.on, "token", [x], size=x.size * self.n, vanishes=True)
 
     def behind(self, text: str) -> str:
         """The read-out, and what may act on its numbers on their way to the output."""

@@ -18,8 +18,7 @@ class Trained(Values):
         if self.chance(0.4):
             return self.add(f"{x} + {y} * {x}", x.on, x.per, [x, y], size=(1 + scale) * x.size,
                             vanishes=x.vanishes)
-        return self.add(f"{x} + {y}", x.on, x.per, [x, y], size=x.size + scale,
-                        vanishes=x.vanishes)
+        return self.add(f"{x} + {y}", x.on, x.per, [x, y], size=x.size + scale, vanishes=x.vanishes)
 
     def scalar(self) -> Value:
         """Trained numbers in front of rows."""

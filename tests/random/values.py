@@ -77,8 +77,7 @@ class Values(Settings):
 
     def rows(self, per: str | None = None) -> Value:
         """Any rows that are of inputs or of tokens."""
-        return self.pick(lambda v: v.on and v.per == (per or v.per) and
-                         v.per in ("input", "token"))
+        return self.pick(lambda v: v.on and v.per == (per or v.per) and v.per in ("input", "token"))
 
     def numbers(self, per: str | None = None) -> Value | None:
         return self.pick(lambda v: not v.on and v.per == (per or v.per) and
@@ -95,8 +94,7 @@ class Values(Settings):
         if x.size <= most:
             return x
         self.words.add("tanh")
-        return self.add(f"tanh({x})", x.on, x.per, [x], K=x.K, bounded=True,
-                        vanishes=x.vanishes)
+        return self.add(f"tanh({x})", x.on, x.per, [x], K=x.K, bounded=True, vanishes=x.vanishes)
 
     def matrix(self, kind: str, **said) -> tuple[str, float, bool]:
         """(text, its scale, whether it starts at zero)."""

@@ -63,8 +63,7 @@ class Draw:
             arrays["X" + ending] = self.normals(count, *several, self.dimension)
             arrays["y" + ending] = self.targets(count, bool(ending))
         if not ending or r.random() < 0.7:
-            arrays["weight" + ending] = [round(math.exp(r.gauss(0, 0.8)), 3)
-                                         for _ in range(count)]
+            arrays["weight" + ending] = [round(math.exp(r.gauss(0, 0.8)), 3) for _ in range(count)]
 
     def targets(self, count: int, test: bool) -> list:
         """Classes, or rows that are one-hot or of numbers; of test inputs as of the others."""

@@ -45,8 +45,7 @@ void cli_program(const char *name) {
     char *last = strrchr(program, '/') + 1;
     assert_true(strlen(name) < sizeof program - (size_t)(last - program));
     strcpy(last, name);
-    if (access(program, X_OK))
-        fail_msg("no program %s", program);
+    FAIL_IF(access(program, X_OK), "no program %s", program);
 }
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
@@ -208,8 +207,7 @@ void cli_free(struct cli_result *result) {
 void cli_must(const char *const *arg) {
     FREED(cli_free) struct cli_result result;
     cli_run(&result, arg);
-    if (result.code)
-        fail_msg("%s", result.err);
+    FAIL_IF(result.code, "%s", result.err);
 }
 
 void cli_done(const char *name, const char *const *arg) {
@@ -226,8 +224,7 @@ static bool begins(const char *line, const char *with) {
  * than log before it and usage behind it. */
 static const char *find_message(const struct cli_result *result) {
     const char *message = NULL;
-    char mark[64];
-    snprintf(mark, sizeof mark, "%.60s: ", strrchr(program, '/') + 1);
+    TEXT(mark, 64, "%.60s: ", strrchr(program, '/') + 1);
     for (const char *line = result->err, *end; *line; line = end + 1) {
         if (!(end = strchr(line, '\n')))
             return NULL;
@@ -272,8 +269,7 @@ void close_file(hid_t *file) {
 
 hid_t cli_file(const char *name) {
     hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (file < 0)
-        fail_msg("%s cannot be opened", name);
+    FAIL_IF(file < 0, "%s cannot be opened", name);
     return file;
 }
 
@@ -304,8 +300,7 @@ void cli_solve_as(const char *name, const char *const *more) {
 
 double *cli_values(hid_t file, const char *name, size_t *count) {
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
-    if (set < 0)
-        fail_msg("no dataset %s", name);
+    FAIL_IF(set < 0, "no dataset %s", name);
     hid_t space = H5Dget_space(set);
     *count = (size_t)H5Sget_simple_extent_npoints(space);
     double *values = calloc(*count + 1, sizeof *values);
@@ -337,8 +332,7 @@ char *cli_words(hid_t file, const char *set) {
 
 char *cli_text(hid_t file, const char *object, const char *name) {
     hid_t attribute = H5Aopen_by_name(file, object, name, H5P_DEFAULT, H5P_DEFAULT);
-    if (attribute < 0)
-        fail_msg("%s has no attribute %s", object, name);
+    FAIL_IF(attribute < 0, "%s has no attribute %s", object, name);
     hid_t type = H5Aget_type(attribute);
     assert_true(H5Tis_variable_str(type) > 0);
     char *text = NULL, *copy;
@@ -402,6 +396,5 @@ static int compare_group(hid_t file, hid_t other, const char *path, const char *
 void cli_same_files(const char *first, const char *second, const char *what, int least) {
     FREED(close_file) hid_t one = cli_file(first), two = cli_file(second);
     int compared = compare_group(one, two, ".", what);
-    if (compared < least)
-        fail_msg("%s: only %d datasets of numbers", what, compared);
+    FAIL_IF(compared < least, "%s: only %d datasets of numbers", what, compared);
 }

@@ -115,13 +115,11 @@ FILE *__wrap_fmemopen(void *bytes, size_t size, const char *mode) {
 
 static inline void none_held_since(long before, const char *name) {
     long now = atomic_load(&held);
-    if (now != before)
-        fail_msg("%s: %ld bytes are still held", name, now - before);
+    FAIL_IF(now != before, "%s: %ld bytes are still held", name, now - before);
 }
 
 static inline void none_since(long before, const char *name) {
     none_held_since(before, name);
     for (int k = 0; k < MANY; k++)
-        if (reserved[k].at)
-            fail_msg("%s: an array is still held", name);
+        FAIL_IF(reserved[k].at, "%s: an array is still held", name);
 }

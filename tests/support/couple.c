@@ -2,10 +2,9 @@
 #include "integrators/integrator.h"
 #include "kernels/maps/map_finite.h"
 
-const struct couple_oracle *const couple_list[] = {
-    &couple_dense,   &couple_regime1,     &couple_regime2,
-    &couple_regime3, &couple_residual,    &couple_resnet,
-    &couple_stack,   &couple_transformer, NULL};
+const struct couple_oracle *const couple_list[] =
+    LIST(&couple_dense, &couple_regime1, &couple_regime2, &couple_regime3, &couple_residual,
+         &couple_resnet, &couple_stack, &couple_transformer, NULL);
 
 enum oracle_activation couple_activation(int function) {
     static const enum oracle_activation activation[] = {

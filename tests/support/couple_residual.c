@@ -47,8 +47,7 @@ static void check(const struct couple *p, const char *name, int k, double want, 
 }
 
 static const double *rows_of(const struct couple *p, const char *name, int l) {
-    char full[32];
-    snprintf(full, sizeof full, "%s_%d", name, l);
+    TEXT(full, 32, "%s_%d", name, l);
     return oracle_find(p->oracle, full)->values;
 }
 

@@ -25,13 +25,9 @@ static inline void make(struct run *run, struct net *net, int c, int N, int step
     const char *all[6] = {"output.experts=yes"};
     for (int k = 0; k < 4 && cases[c].set[k]; k++)
         all[k + 1] = cases[c].set[k];
-    if (!support_small(run, support_model(cases[c].model), all))
-        fail_msg("case %d", c);
+    FAIL_IF(!support_small(run, support_model(cases[c].model), all), "case %d", c);
     support_net(net, run, N, 0);
     assert_true(net->routers.count > 0);
-    for (int t = 0; t < steps; t++) {
-        support_evaluate(net, run);
-        support_learn(net, run);
-    }
+    support_train(net, run, steps);
     support_evaluate(net, run);
 }

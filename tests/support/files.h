@@ -51,8 +51,7 @@ static inline bool exists(const char *path) {
 }
 
 static inline void assert_ok(int code, const struct err *err) {
-    if (code)
-        fail_msg("code %d: %s", code, err->text);
+    FAIL_IF(code, "code %d: %s", code, err->text);
 }
 
 static inline void assert_refused(int got, int code, const char *part, const struct err *err) {

@@ -47,8 +47,7 @@ static inline int read_bytes(struct fixture *f, const void *bytes, size_t size, 
 }
 
 static inline void accept_bytes(struct fixture *f, const void *bytes, size_t size) {
-    if (read_bytes(f, bytes, size, 0, NULL))
-        fail_msg("refused: %s", f->err.text);
+    FAIL_IF(read_bytes(f, bytes, size, 0, NULL), "refused: %s", f->err.text);
 }
 
 /* The beginning, then text, then overrides (NULL-terminated, may be NULL). */

@@ -27,8 +27,7 @@ int support_script(struct run *run, const char *text, const char *const *overrid
 
 void support_script_run(struct run *run, const char *text, const char *const *overrides) {
     struct err err;
-    if (support_script(run, text, overrides, &err))
-        fail_msg("%s", err.text);
+    FAIL_IF(support_script(run, text, overrides, &err), "%s", err.text);
 }
 
 void support_refuse_script(const char *text, const char *const *overrides, const char *sentence) {
@@ -42,8 +41,7 @@ void support_refuse_script(const char *text, const char *const *overrides, const
 void support_scripts_agree(const char *const text[2], const char *const *overrides) {
     double loss[2], se;
     for (int k = 0; k < 2; k++) {
-        FREED(run_free) struct run run;
-        FREED(record_free) struct record record;
+        RUN_AND_RECORD;
         support_script_run(&run, text[k], overrides);
         ASK(run_ensemble(&run, 16, 1, &record, err));
         support_entry(&record, "loss", 2, &loss[k], &se);

@@ -8,8 +8,7 @@ void course_free(struct course *c) {
 }
 
 hid_t stored_open(const char *name) {
-    char path[96];
-    snprintf(path, sizeof path, "data/ref/%s.h5", name);
+    TEXT(path, 96, "data/ref/%s.h5", name);
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_true(file >= 0);
     return file;
@@ -44,12 +43,10 @@ void own_course(struct course *c, const struct record *record, const char *name)
     static const char *const ends[] = {"", "_equal", "_diag"};
     const struct series *series = NULL;
     for (size_t k = 0; k < COUNT(ends) && !series; k++) {
-        char kernel[SERIES_NAME];
-        snprintf(kernel, sizeof kernel, "%s%s", name, ends[k]);
+        TEXT(kernel, SERIES_NAME, "%s%s", name, ends[k]);
         series = record_find(record, kernel);
     }
-    if (!series)
-        fail_msg("there is no %s", name);
+    FAIL_IF(!series, "there is no %s", name);
     *c = (struct course){
         .T = record->T, .columns = (int)series->size / record->T, .runs = record->runs};
     ASK(base_alloc(&c->mean, series->size, sizeof *c->mean, err));

@@ -77,8 +77,7 @@ bool support_small(struct run *run, const struct model *model, const char *const
     if (!code)
         return true;
     run_free(run);
-    if (code != CODE_INPUT)
-        fail_msg("%s: %s", file, err.text);
+    FAIL_IF(code != CODE_INPUT, "%s: %s", file, err.text);
     print_message("%s: %s\n", file, err.text);
     return false;
 }
@@ -99,6 +98,18 @@ void support_begin(struct net *net, const struct run *run, int N, int replicate)
 
 void support_learn(struct net *net, const struct run *run) {
     ASK(net_learn(net, 0, run->config.training.eta0, err));
+}
+
+void support_step(struct net *net, const struct run *run) {
+    support_learn(net, run);
+    support_evaluate(net, run);
+}
+
+void support_train(struct net *net, const struct run *run, int steps) {
+    for (int t = 0; t < steps; t++) {
+        support_evaluate(net, run);
+        support_learn(net, run);
+    }
 }
 
 static struct parameter *find_parameter(const struct net *net, const char *format, va_list list) {
@@ -284,10 +295,7 @@ static double declared(const struct parameter *p) {
 
 /* After two steps. */
 void support_gradient_of(struct net *net, const struct run *run, int stride) {
-    for (int step = 0; step < 2; step++) {
-        support_evaluate(net, run);
-        support_learn(net, run);
-    }
+    support_train(net, run, 2);
     for (int i = 0; i < net->parameters.count; i++)
         check_parameter(net, run, i, stride, declared(&net->parameters.item[i]));
 }
@@ -345,8 +353,7 @@ void support_one(const char *file, const char *const *overrides, int N, struct r
 
 double support_value(const struct record *record, const char *name, int r, int t, size_t k) {
     const struct series *series = record_find(record, name);
-    if (!series)
-        fail_msg("there is no %s", name);
+    FAIL_IF(!series, "there is no %s", name);
     return record_at(record, series, r, t)[k];
 }
 
@@ -405,8 +412,7 @@ const char *support_differs(const struct record *a, const struct record *b, int 
 
 void support_same_times(const struct record *a, const struct record *b, int T, const char *what) {
     const char *differs = support_differs(a, b, T);
-    if (differs)
-        fail_msg("%s: %s", what, differs);
+    FAIL_IF(differs, "%s: %s", what, differs);
 }
 
 void two_runs_free(struct run (*runs)[2]) {

@@ -25,6 +25,13 @@ void support_check(const char *file, int line, double got, double want, double t
 #define RUN_AND_NET                                                                                \
     FREED(run_free) struct run run;                                                                \
     FREED(net_free) struct net net
+/* The same of a run and a record, or of two of both. */
+#define RUN_AND_RECORD                                                                             \
+    FREED(run_free) struct run run;                                                                \
+    FREED(record_free) struct record record
+#define TWO_RUNS_AND_RECORDS                                                                       \
+    FREED(two_runs_free) struct run run[2];                                                        \
+    FREED(two_records_free) struct record record[2]
 
 /* Makes a folder under $TMPDIR (default /tmp) whose name begins so, and returns its path, which the
  * caller frees; NULL where that fails. tests/run.sh removes what tests leave there. */
@@ -46,6 +53,10 @@ void support_begin(struct net *net, const struct run *run, int N, int replicate)
 /* net_evaluate with the run's targets and loss. */
 void support_evaluate(struct net *net, const struct run *run);
 void support_learn(struct net *net, const struct run *run);
+/* The next step of an evaluated net, which is evaluated again. */
+void support_step(struct net *net, const struct run *run);
+/* So many steps, of which each begins with an evaluation. */
+void support_train(struct net *net, const struct run *run, int steps);
 /* Judges a finite network of width N by finite differences, every stride-th entry of every
  * parameter after two steps: a step equals -rate dL/dW with the rate that models/language/program.h
  * states, eta0 gamma0^2 lambda n/(m s_f^2) for a map from m to n sites, eta0 gamma0^2 lambda n for

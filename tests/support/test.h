@@ -32,6 +32,17 @@
     { __VA_ARGS__ }
 #define ROW(...)                                                                                   \
     { __VA_ARGS__ }
+/* Declares a string and prints it. */
+#define TEXT(name, size, ...)                                                                      \
+    char name[size];                                                                               \
+    snprintf(name, sizeof name, __VA_ARGS__)
+
+/* Fails the test with a sentence (as by printf) where this holds. */
+#define FAIL_IF(wrong, ...)                                                                        \
+    do {                                                                                           \
+        if (wrong)                                                                                 \
+            fail_msg(__VA_ARGS__);                                                                 \
+    } while (0)
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 /* A test between two functions, which may be NULL. All three have `state`: what *state is set to
