@@ -5,7 +5,6 @@
  *
  * The linker puts __wrap_weight_settle, which is here, in the place of the program's. */
 #include "tests/support/support.h"
-#include "models/engine/node.h"
 
 enum { N = 12, STEPS = 4, P = 3 };
 

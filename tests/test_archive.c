@@ -5,8 +5,6 @@
 #include "kernels/maps/map_limit.h"
 #include "tests/support/support.h"
 
-#include <unistd.h>
-
 static char name[] = "/tmp/test_archive_XXXXXX";
 
 /* A text, a list, and rows of sites. */

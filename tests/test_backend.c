@@ -7,9 +7,7 @@
 #define _DEFAULT_SOURCE
 #include "tests/support/sample.h"
 
-#include <limits.h>
 #include <omp.h>
-#include <sys/resource.h>
 
 static const int shape_group[] = {1, 2, 3, 17};
 

@@ -4,9 +4,7 @@
 #include "tests/support/sample.h"
 
 #include <omp.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 SAMPLES_TEST(test_fresh_shadow_rows_are_nan) {
     backend = &backend_shadow;

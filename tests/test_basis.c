@@ -9,7 +9,6 @@
  * with errors e, has the error (eps + sum c e)/r, but is orthonormal all the same. */
 
 #include "tests/support/each_backend.h"
-#include "kernels/maps/basis.h"
 
 #define ORTHONORMAL 4e-15
 

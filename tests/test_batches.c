@@ -5,7 +5,6 @@
 #include "integrators/integrator.h"
 #include "tests/oracles/oracle.h"
 #include "tests/support/support.h"
-#include "models/engine/node.h"
 
 /* To the evaluated time t. */
 static void advance(struct net *net, const struct run *run, struct batch *batch, int t) {

@@ -5,10 +5,6 @@
 #include "kernels/maps/map_limit.h"
 #include "tests/support/counted.h"
 
-#include <malloc.h>
-#include <stdatomic.h>
-#include <unistd.h>
-
 /* Ways of training, and how much may be announced of a limit for each byte that is used: bases hold
  * less than their bound, the more the more evaluations it counts on (bs32); the entries of Adam are
  * known beforehand. */

@@ -9,10 +9,6 @@
 #include "solver/study/compare.h"
 #include "tests/support/counted.h"
 
-#include <malloc.h>
-#include <stdatomic.h>
-#include <unistd.h>
-
 /* One that is written in Lua. */
 TEST(scripts) {
     FREED(run_free) struct run run;

@@ -1,7 +1,6 @@
 /* How many sites carry the feature kernels of a limit: rows of which that is known exactly, and
  * what a run says where a few units come to hold an average. */
 #include "solver/run/notes.h"
-#include "solver/run/run.h"
 #include "tests/support/support.h"
 
 #define HEAD                                                                                       \

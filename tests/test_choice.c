@@ -2,7 +2,6 @@
  * finite differences where they multiply what learns. */
 #include "tests/support/support.h"
 
-#include "models/engine/node.h"
 #include "solver/measure/fields.h"
 
 enum { P = 3, TOKENS = 5, C = 2 };

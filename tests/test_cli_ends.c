@@ -2,7 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/cli.h"
 
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 /* Deep linear networks at the edge of what they can learn with. */

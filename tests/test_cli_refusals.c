@@ -4,7 +4,6 @@
 #include "tests/support/cli.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 
 /* Not compiled in, or its device is hidden: one sentence, before anything is written. */
 CLEAN_TEST(test_backend_that_is_not_there) {

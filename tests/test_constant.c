@@ -2,8 +2,6 @@
  * networks and limits; networks that have them learn by the derivative of their loss. */
 #include "tests/support/support.h"
 
-#include "models/engine/node.h"
-
 static const char ini[] =
     "[network]\nmodel = program\nprogram_text = "
     "local a = population('a'); local g = population('g', {of = a, group = 4}); "

@@ -5,7 +5,6 @@
 #include "tests/support/support.h"
 #include "tests/oracles/oracle_coordinate.h"
 #include "solver/study/compare.h"
-#include "solver/measure/stats.h"
 
 #include <hdf5.h>
 #include <hdf5_hl.h>

@@ -3,7 +3,6 @@
  * The argument `long` takes both parameterizations. */
 #include "tests/support/support.h"
 #include "solver/study/compare.h"
-#include "solver/measure/stats.h"
 
 /* Mean square of a term at t and its standard error over the runs: that is what goes as a + b/N. */
 static void mean_square(const struct record *record, const char *name, int t, double *mean,

@@ -26,7 +26,7 @@ static void open(struct measured *m, const char *ini) {
     ASK(observer_measure(&m->observer, &m->net, 0, err));
 }
 
-static void close(struct measured *m) {
+static void measured_close(struct measured *m) {
     observer_free(&m->observer);
     record_free(&m->record);
     net_free(&m->net);
@@ -95,7 +95,7 @@ static void check_numbers(struct measured *m) {
 
 /* As it is; and with one row less in each array that is kept, one array at a time. */
 static void check(const char *ini, int *thin, int *all) {
-    FREED(close) struct measured m;
+    FREED(measured_close) struct measured m;
     struct err told = {0};
     open(&m, ini);
     struct coordinate read;

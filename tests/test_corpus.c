@@ -5,8 +5,6 @@
 
 #include "solver/data/corpus.h"
 
-#include <unistd.h>
-
 static char folder[] = "/tmp/test_corpus_XXXXXX";
 static char path[64], ini[64];
 

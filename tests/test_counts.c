@@ -4,7 +4,6 @@
  * sites, decide what a run of few sites takes. The bounds are what was counted when they were
  * written, and a tenth more; of waits none or, of the transformer, a fiftieth, so that one more in
  * each step fails. */
-#include "solver/run/run.h"
 #include "tests/support/support.h"
 #include "tests/support/wanted.h"
 

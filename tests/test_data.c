@@ -2,11 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/data_file.h"
 
-#include <hdf5.h>
-#include <limits.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 static const struct set good_X = SET("double", NULL, 4, 3), good_y = SET("double", NULL, 4);
 
 FOLDER_TEST(test_data) {

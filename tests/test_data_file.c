@@ -8,7 +8,6 @@
 
 #include <hdf5.h>
 #include <pthread.h>
-#include <unistd.h>
 
 static char folder[] = "/tmp/test_stored_XXXXXX";
 static char path[64], other[64], raw[64];

@@ -2,10 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/data_file.h"
 
-#include <limits.h>
-
 /* Inputs: three of one row of two numbers, and three of two rows. */
-#define ROW SET("double", NULL, 3, 2)
+#define FLAT SET("double", NULL, 3, 2)
 #define ROWS SET("double", NULL, 3, 2, 2)
 
 /* Every shape of y, and what becomes of it. */
@@ -18,19 +16,20 @@ FOLDER_TEST(test_targets) {
         bool per_token, classes;
         const double *want; /* [places][C]; NULL: as stored */
     } cases[] = {
-        {ROW, SET("double", NUMBERS(1, -1, 1), 3), &loss_mse, 0, 1, false, true, NULL},
-        {ROW, SET("int", NUMBERS(1, 0, 1), 3), &loss_mse, 1, 1, false, false, NULL},
-        {ROW, SET("int", NUMBERS(1, -1, 1), 3, 1), &loss_logistic, 0, 1, false, true, NULL},
-        {ROW, SET("double", NUMBERS(.5, 2, 1, 0, 0, 1), 3, 2), &loss_mse, 0, 2, false, false, NULL},
-        {ROW, SET("float", NUMBERS(1, 0, 1, 0, 0, 1), 3, 2), &loss_mse, 2, 2, false, true, NULL},
-        {ROW, SET("float", NUMBERS(1, 0, 1, 0, 0, 0), 3, 2), &loss_mse, 2, 2, false, false, NULL},
-        {ROW, SET("int", NUMBERS(1, 0, 1), 3), &loss_mse, 2, 2, false, true,
+        {FLAT, SET("double", NUMBERS(1, -1, 1), 3), &loss_mse, 0, 1, false, true, NULL},
+        {FLAT, SET("int", NUMBERS(1, 0, 1), 3), &loss_mse, 1, 1, false, false, NULL},
+        {FLAT, SET("int", NUMBERS(1, -1, 1), 3, 1), &loss_logistic, 0, 1, false, true, NULL},
+        {FLAT, SET("double", NUMBERS(.5, 2, 1, 0, 0, 1), 3, 2), &loss_mse, 0, 2, false, false,
+         NULL},
+        {FLAT, SET("float", NUMBERS(1, 0, 1, 0, 0, 1), 3, 2), &loss_mse, 2, 2, false, true, NULL},
+        {FLAT, SET("float", NUMBERS(1, 0, 1, 0, 0, 0), 3, 2), &loss_mse, 2, 2, false, false, NULL},
+        {FLAT, SET("int", NUMBERS(1, 0, 1), 3), &loss_mse, 2, 2, false, true,
          NUMBERS(0, 1, 1, 0, 0, 1)},
-        {ROW, SET("double", NUMBERS(2, 0, 1), 3), &loss_cross_entropy, 0, 3, false, true,
+        {FLAT, SET("double", NUMBERS(2, 0, 1), 3), &loss_cross_entropy, 0, 3, false, true,
          NUMBERS(0, 0, 1, 1, 0, 0, 0, 1, 0)},
-        {ROW, SET("int", NUMBERS(1, 0, 1), 3, 1), &loss_cross_entropy, 3, 3, false, true,
+        {FLAT, SET("int", NUMBERS(1, 0, 1), 3, 1), &loss_cross_entropy, 3, 3, false, true,
          NUMBERS(0, 1, 0, 1, 0, 0, 0, 1, 0)},
-        {ROW, SET("int", NUMBERS(1, 0, 1, 0, 0, 1), 3, 2), &loss_cross_entropy, 0, 2, false, true,
+        {FLAT, SET("int", NUMBERS(1, 0, 1, 0, 0, 1), 3, 2), &loss_cross_entropy, 0, 2, false, true,
          NULL},
         /* two rows in each input: integers [3][2] are labels of rows, floats are two outputs */
         {ROWS, SET("int", NUMBERS(1, 0, 1), 3), &loss_cross_entropy, 0, 2, false, true,
@@ -81,23 +80,24 @@ FOLDER_TEST(test_targets_refused) {
         int outputs;
         const char *part;
     } cases[] = {
-        {ROW, SET("double", NULL, 3, 2), &loss_logistic, 0, "logistic has one output"},
-        {ROW, SET("double", NULL, 3, 2), &loss_mse, 3,
+        {FLAT, SET("double", NULL, 3, 2), &loss_logistic, 0, "logistic has one output"},
+        {FLAT, SET("double", NULL, 3, 2), &loss_mse, 3,
          "y has 2 columns, but [network] outputs = 3"},
-        {ROW, SET("double", NULL, 3, 2), &loss_mse, 1,
+        {FLAT, SET("double", NULL, 3, 2), &loss_mse, 1,
          "y has 2 columns, but [network] outputs = 1"},
-        {ROW, SET("double", NUMBERS(0, 1.5, 1), 3), &loss_cross_entropy, 0,
+        {FLAT, SET("double", NUMBERS(0, 1.5, 1), 3), &loss_cross_entropy, 0,
          "y[1] = 1.5, where classes"},
-        {ROW, SET("double", NUMBERS(0, 1.5, 1), 3), &loss_mse, 2, "y[1] = 1.5, where classes"},
-        {ROW, SET("int", NUMBERS(1, 1, -1), 3), &loss_cross_entropy, 0, "y[2] = -1, where classes"},
-        {ROW, SET("int", NUMBERS(1, 2, 0), 3), &loss_cross_entropy, 2,
+        {FLAT, SET("double", NUMBERS(0, 1.5, 1), 3), &loss_mse, 2, "y[1] = 1.5, where classes"},
+        {FLAT, SET("int", NUMBERS(1, 1, -1), 3), &loss_cross_entropy, 0,
+         "y[2] = -1, where classes"},
+        {FLAT, SET("int", NUMBERS(1, 2, 0), 3), &loss_cross_entropy, 2,
          "0 to 1, as [network] outputs"},
-        {ROW, SET("int", NUMBERS(0, 0, 0), 3), &loss_cross_entropy, 0, "every label is 0"},
-        {ROW, SET("double", NUMBERS(0, 3e9, 0), 3), &loss_cross_entropy, 0, "y[1] = 3e+09, where"},
-        {ROW, SET("int", NUMBERS(0, 99, 0), 3), &loss_cross_entropy, 0, "100 classes at 3 places"},
-        {ROW, SET("double", NUMBERS(1, 0, 1, 1, 0, 1), 3, 2), &loss_cross_entropy, 0,
+        {FLAT, SET("int", NUMBERS(0, 0, 0), 3), &loss_cross_entropy, 0, "every label is 0"},
+        {FLAT, SET("double", NUMBERS(0, 3e9, 0), 3), &loss_cross_entropy, 0, "y[1] = 3e+09, where"},
+        {FLAT, SET("int", NUMBERS(0, 99, 0), 3), &loss_cross_entropy, 0, "100 classes at 3 places"},
+        {FLAT, SET("double", NUMBERS(1, 0, 1, 1, 0, 1), 3, 2), &loss_cross_entropy, 0,
          "y[1] is not one-hot"},
-        {ROW, SET("double", NUMBERS(1, 0, 0, 0, 0, 1), 3, 2), &loss_cross_entropy, 0,
+        {FLAT, SET("double", NUMBERS(1, 0, 0, 0, 0, 1), 3, 2), &loss_cross_entropy, 0,
          "y[1] is not one-hot"},
         {ROWS, SET("double", NUMBERS(1, 0, .5, .5, 0, 1, 0, 1, 0, 1, 0, 1), 3, 2, 2),
          &loss_cross_entropy, 0, "y[0][1] is not one-hot (one 1 and zeros, or zeros alone"},
@@ -132,34 +132,25 @@ FOLDER_TEST(test_test_targets) {
         const struct loss *loss;
         const char *part;
     } cases[] = {
-        {{ROW, large, SET("double", NULL, 1, 2), SET("int", NUMBERS(1), 1)},
-         &loss_cross_entropy,
-         NULL},
-        {{ROW, labels, SET("double", NULL, 1, 2), SET("int", NUMBERS(2), 1)},
-         &loss_cross_entropy,
-         NULL},
-        {{ROW, labels, SET("double", NULL, 1, 2), SET("int", NUMBERS(-1), 1)},
-         &loss_cross_entropy,
-         "y_test[0] = -1"},
-        {{ROW, labels, SET("double", NULL, 1, 2), SET("int", NULL, 1, 2)},
-         &loss_mse,
-         "not of the same kind, 1 numbers for each input and 2 for each input"},
-        {{ROWS, labels, SET("double", NULL, 1, 2, 2), SET("int", NULL, 1, 2)},
-         &loss_mse,
-         "not of the same kind, 1 numbers for each input and 1 for each token"},
-        {{ROW, labels, SET("double", NULL, 1, 2, 1), labels},
-         &loss_mse,
-         "in rows of another length"},
-        {{ROWS, labels, SET("double", NULL, 1, 4, 1), labels},
-         &loss_mse,
-         "in rows of another length"},
-        {{ROWS, labels, SET("double", NULL, 1, 4, 2), labels},
-         &loss_mse,
-         "X has 4 numbers in each and X_test 8"},
-        {{ROWS, labels, SET("double", NULL, 1, 2), labels},
-         &loss_mse,
-         "X has 4 numbers in each and X_test 2"},
-        {{ROW, labels, {.rank = -1}, labels}, &loss_mse, "has y_test and no X_test"},
+        ROW({FLAT, large, SET("double", NULL, 1, 2), SET("int", NUMBERS(1), 1)},
+            &loss_cross_entropy, NULL),
+        ROW({FLAT, labels, SET("double", NULL, 1, 2), SET("int", NUMBERS(2), 1)},
+            &loss_cross_entropy, NULL),
+        ROW({FLAT, labels, SET("double", NULL, 1, 2), SET("int", NUMBERS(-1), 1)},
+            &loss_cross_entropy, "y_test[0] = -1"),
+        ROW({FLAT, labels, SET("double", NULL, 1, 2), SET("int", NULL, 1, 2)}, &loss_mse,
+            "not of the same kind, 1 numbers for each input and 2 for each input"),
+        ROW({ROWS, labels, SET("double", NULL, 1, 2, 2), SET("int", NULL, 1, 2)}, &loss_mse,
+            "not of the same kind, 1 numbers for each input and 1 for each token"),
+        ROW({FLAT, labels, SET("double", NULL, 1, 2, 1), labels}, &loss_mse,
+            "in rows of another length"),
+        ROW({ROWS, labels, SET("double", NULL, 1, 4, 1), labels}, &loss_mse,
+            "in rows of another length"),
+        ROW({ROWS, labels, SET("double", NULL, 1, 4, 2), labels}, &loss_mse,
+            "X has 4 numbers in each and X_test 8"),
+        ROW({ROWS, labels, SET("double", NULL, 1, 2), labels}, &loss_mse,
+            "X has 4 numbers in each and X_test 2"),
+        {{FLAT, labels, {.rank = -1}, labels}, &loss_mse, "has y_test and no X_test"},
     };
     char path[PATH_MAX];
     struct err err;

@@ -5,9 +5,7 @@
 
 #include <hdf5_hl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const char ini[] =
     "[network]\nmodel = regime1\nexperts = 4\nexpert_layers = 2\ngate = softmax\n"

@@ -2,7 +2,6 @@
  * against what matrices change by in a step and since the start, and against what the whole network
  * has. */
 #include "tests/support/expert_cases.h"
-#include "models/engine/node.h"
 #include "solver/measure/instrument.h"
 
 /* Matrices of a network as they are used, before and after. */

@@ -2,7 +2,6 @@
  * gates and logits themselves. How experts move is in test_expert_norms, whole runs are in
  * test_experts_runs. */
 #include "tests/support/expert_cases.h"
-#include "models/engine/node.h"
 #include "solver/measure/instrument.h"
 
 /* The values at this place of all series of an instrument. */

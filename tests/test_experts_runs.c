@@ -2,7 +2,6 @@
  * experts, and what is not to change. */
 #include "tests/support/support.h"
 #include "models/engine/net.h"
-#include "solver/measure/stats.h"
 
 /* Of overlaps the first two inputs, of quantiles the median, of matrices and outputs of experts the
  * first and the next. */

@@ -1,14 +1,11 @@
 /* What failures leave: records of runs that failed, files of processes that were killed, sums. */
 #define _GNU_SOURCE
-#include "models/engine/node.h"
 #include "solver/files/io.h"
 #include "solver/files/partial.h"
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 static const char dense[] = "[network]\nmodel = dense\nactivation = linear\n[data]\n%s"
                             "[training]\nsteps = 4\n[solver]\nsites = 64\nreplicates = 2\n";

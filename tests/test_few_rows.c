@@ -7,7 +7,6 @@
 #include "kernels/array/real.h"
 #include "tests/support/support.h"
 
-#include <float.h>
 #include <omp.h>
 
 enum { ROWS = 200, WIDEST = 4608, LINE = 64 / REAL_BYTES };

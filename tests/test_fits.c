@@ -8,7 +8,6 @@
 
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
-#include <unistd.h>
 
 enum { WIDTHS = 3, RUNS = 2, T = 2 };
 static const int N[WIDTHS] = {64, 128, 256};

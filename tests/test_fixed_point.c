@@ -1,7 +1,6 @@
 /* The limit by fixed-point iteration: linear networks and every entry of all others beside the
  * march, trainings that are more than gradient descent beside networks, too; jumps. */
 #include "tests/support/support.h"
-#include "solver/measure/stats.h"
 
 #include <gsl/gsl_cdf.h>
 

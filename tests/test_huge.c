@@ -4,8 +4,6 @@
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
 
-#include <sys/resource.h>
-
 static const char tokens[] =
     "[network]\nmodel = transformer\nexperts = 0\n[data]\nsource = markov\npositions = no\n"
     "vocabulary = 4\ntokens = 5000\ninputs = 172\n[training]\nsteps = 2\n"

@@ -3,12 +3,6 @@
 #include "solver/files/hdf5.h"
 #include "tests/support/files.h"
 
-#include <hdf5.h>
-#include <hdf5_hl.h>
-#include <limits.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-
 enum { RUNS = 3, TIMES = 6, POINTS = 30, BASIS = 2 };
 
 /* Some number that differs for all arguments. */

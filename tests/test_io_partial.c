@@ -5,10 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <hdf5.h>
-#include <limits.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 FOLDER_TEST(test_partials) {
     char path[PATH_MAX], first[PATH_MAX];

@@ -1,6 +1,5 @@
 /* Logits of routers so large that exponentials of them overflow, or vanish: log_sum_exp, shares of
  * sigmoids, and what is said where a script takes exponentials itself. */
-#include "models/engine/node.h"
 #include "tests/support/support.h"
 
 #define DATA                                                                                       \

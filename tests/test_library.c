@@ -10,7 +10,6 @@
 #include <locale.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const char ini[] = "[network]\nmodel = dense\ndepth = 2\n[data]\ninputs = 3\ndimension = 4\n"
                           "[training]\nsteps = 4\n[solver]\nsites = 64\nreplicates = 2\n"

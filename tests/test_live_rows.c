@@ -2,7 +2,6 @@
  * results are those of plain sums over all. Rows that are some of all go to and from their places;
  * and networks whose experts have their own rows alone learn what others learn. */
 #include "tests/support/support.h"
-#include "models/engine/node.h"
 
 enum { P = 16, M = 24, N = 20 };
 

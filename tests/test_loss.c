@@ -4,8 +4,6 @@
 #include "tests/support/support.h"
 #include "kernels/draws/rng.h"
 
-#include <float.h>
-
 enum { MOST = 4, DRAWS = 200 };
 
 static double normal(int number) {

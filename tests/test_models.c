@@ -6,8 +6,6 @@
 #include "tests/support/support.h"
 
 #include <glob.h>
-#include <limits.h>
-#include <unistd.h>
 
 /* Ways of training, the fixed point last; where one does not fit a network, that is printed. */
 static const char *const table[][5] = {

@@ -8,7 +8,6 @@
 #include "solver/command.h"
 #include "tests/support/cli.h"
 
-#include <limits.h>
 #include <sched.h>
 
 static char folder[PATH_MAX]; /* of the programs */

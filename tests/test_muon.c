@@ -5,8 +5,6 @@
 #include "kernels/maps/polar.h"
 #include "tests/support/script.h"
 
-#include <unistd.h>
-
 enum { STEPS = 16, MOST = 8 };
 
 /* f of all inputs at STEPS times, [STEPS][MOST]; width 0: the limit. */

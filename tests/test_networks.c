@@ -9,7 +9,6 @@
  * extrapolation, for which there are 20 seeds (48 with `long`, and where `far` counts).
  */
 #include "tests/support/support.h"
-#include "solver/measure/stats.h"
 
 struct score {
     double largest, squares;

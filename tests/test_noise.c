@@ -3,8 +3,6 @@
  * learns beside them moves by the derivative of the loss. */
 #include "tests/support/support.h"
 
-#include "models/engine/node.h"
-
 enum { INPUTS = 4, SITES = 512 };
 
 static double *noise_of(const struct net *net, size_t *count) {

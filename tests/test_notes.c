@@ -2,7 +2,6 @@
  * hold. */
 #include "solver/run/findings.h"
 #include "solver/run/notes.h"
-#include "solver/run/run.h"
 #include "tests/support/support.h"
 
 static const struct note *find(const struct run *run, const char *code) {

@@ -2,8 +2,6 @@
  * the limits that a kink makes random. Values are judged beside PyTorch (tests/random). */
 #include "tests/support/script.h"
 
-#include "models/engine/node.h"
-
 #define READ "key('depth')\nlocal a = population('a')\nlocal x = read_in(a, 'W1')\n"
 
 static void script(struct run *run, const char *text) {

@@ -2,7 +2,6 @@
  * descent, weights without a gradient only decay, and momentum of a linear network in the lazy
  * regime is a recursion; and what does not fit in memory is refused. Against networks:
  * test_networks.c; against an independent solver: test_reference.c. */
-#include "models/engine/node.h"
 #include "tests/support/support.h"
 
 static void step(struct net *net, const struct run *run) {

@@ -3,8 +3,6 @@
  * test_models goes on from its states, and test_networks has its limit beside networks. */
 #include "tests/support/script.h"
 
-#include "models/engine/node.h"
-
 #define READ "key('depth')\nlocal a = population('a')\n"
 
 static void script(struct run *run, const char *text, const char *const *overrides) {

@@ -5,10 +5,7 @@
  * a seed must have the same ones at their own scale. */
 #include "tests/support/support.h"
 #include "tests/oracles/oracle.h"
-#include "models/engine/node.h"
 #include "models/networks/settings.h"
-
-#include <float.h>
 
 enum { N = 12, P = 3, D = 5, STEPS = 5 };
 static const double gamma0 = 1.3, eta0 = 0.05, eps0 = 0.05;

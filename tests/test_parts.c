@@ -4,7 +4,6 @@
 #include "tests/support/support.h"
 #include "kernels/maps/map_limit.h"
 #include "integrators/integrator.h"
-#include "models/engine/node.h"
 #include "solver/study/compare.h"
 
 enum { PARTS = 4, MOST = 256, STEPS = 4 };

@@ -2,10 +2,6 @@
  * differences through strides and pooling; axes of results. */
 #include "tests/support/support.h"
 
-#include "models/engine/node.h"
-
-#include <float.h>
-
 enum { P = 2, HEIGHT = 5, WIDTH = 7 };
 
 /* The k-th node with this operation. */

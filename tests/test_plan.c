@@ -1,6 +1,5 @@
 /* Storage as it is planned: what takes the place of what, and what is of no more use. */
 #include "tests/support/support.h"
-#include "models/engine/node.h"
 #include "models/language/adjoint.h"
 
 /* A chain of layers holds, of each, the value and the slope of its function, which take the place

@@ -3,7 +3,6 @@
 
 #include "tests/support/pool.h"
 
-#include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sort_double.h>
 

@@ -1,7 +1,6 @@
 /* Programs that are wrong, besides those of tests/refusals_lua.txt: what is told first, and that
  * nothing crashes or leaks. */
 #include "tests/support/places.h"
-#include "models/engine/node.h"
 
 static void write_numbers_as_rows(struct program *p) {
     populate(p);

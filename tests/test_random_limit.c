@@ -4,7 +4,6 @@
  * runs, to 4 of their standard errors. The argument `long` takes more runs of more sites. */
 #include "tests/support/support.h"
 #include "models/parts/block.h"
-#include "solver/measure/stats.h"
 
 /* --- which limits are random ----------------------------------------------------------------- */
 

@@ -4,7 +4,6 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
-#include "models/engine/node.h"
 
 enum { N = 12, MOST = 16 };
 

@@ -6,8 +6,6 @@
 #include "tests/support/param_read.h"
 #include "tests/support/script.h"
 
-#include <sys/stat.h>
-
 enum { FIELDS = 8, CASES = 128, SECTIONS = 64 };
 /* A line of the table: its text, then arguments; parts of the sentence. */
 struct line {

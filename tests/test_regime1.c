@@ -2,7 +2,6 @@
  * an oracle over several training steps; and what
  * the theory says of them exactly. */
 #include "tests/support/couple.h"
-#include "solver/measure/stats.h"
 
 static const char regime1[] = "[network]\nmodel=regime1\n";
 

@@ -5,7 +5,6 @@
 #include "tests/support/files.h"
 #include "tests/support/script.h"
 #include "kernels/base/text.h"
-#include "models/engine/node.h"
 #include "solver/measure/instrument.h"
 #include "solver/measure/observe.h"
 

@@ -2,7 +2,6 @@
  * fields of a matrix are shifted at one time. */
 #include "tests/support/support.h"
 #include "integrators/integrator.h"
-#include "models/engine/node.h"
 #include "solver/measure/record.h"
 
 #include <gsl/gsl_cdf.h>

@@ -9,10 +9,8 @@
 
 #include <fcntl.h>
 #include <glob.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static int cuts = 1; /* of each kind; `long`: twenty */
 

@@ -7,7 +7,6 @@
 
 #include "kernels/array/backend.h"
 
-#include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sort_double.h>
 

@@ -2,7 +2,6 @@
  * the run. */
 #include "tests/support/script.h"
 
-#include "models/engine/node.h"
 #include "kernels/base/text.h"
 
 /* Derived gradients by finite differences: sums and products of numbers, gates, stops. */

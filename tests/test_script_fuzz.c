@@ -8,7 +8,6 @@
 
 #include <glob.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 enum { SIZE = 1 << 16, LINES = 40, EXAMPLES = 32, PROGRAMS = 1000 };
 static bool for_long;

@@ -5,8 +5,6 @@
 #include "integrators/integrator.h"
 #include "tests/support/support.h"
 
-#include <sys/resource.h>
-
 enum { STEPS = 3 };
 
 /* Of every matrix and set of numbers, and returns how many there are. With eps = 1e6 a gradient of

@@ -13,9 +13,7 @@
 #include "tests/support/support.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { INPUTS = 6, LENGTH = 8, LETTERS = 5 };
 

@@ -16,9 +16,6 @@
 #include "tests/support/wanted.h"
 #include "kernels/maps/map_finite.h"
 #include "integrators/integrator.h"
-#include "models/engine/node.h"
-
-#include <float.h>
 
 enum { COPIES = 5, T = 6, N = 32 };
 #define U 0x1p-24

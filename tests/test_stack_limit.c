@@ -1,7 +1,6 @@
 /* Stacks as a whole: one block is the network of its regime, bit for bit; the limit against closed
  * forms and beside networks. The argument `long` takes more widths, seeds and sites. */
 #include "tests/support/support.h"
-#include "solver/measure/stats.h"
 
 /* --- one block ------------------------------------------------------------------------------- */
 

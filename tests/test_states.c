@@ -7,8 +7,6 @@
 #include <fcntl.h>
 #include <hdf5_hl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* One replicate: a signal between two of them would find no step whose state can be kept. */
 static const char ini[] =

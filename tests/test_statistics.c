@@ -3,7 +3,6 @@
 #include "tests/support/support.h"
 #include "kernels/draws/rng.h"
 #include "solver/measure/instrument.h"
-#include "solver/measure/stats.h"
 #include "solver/run/findings.h"
 #include "solver/run/report.h"
 

@@ -1,9 +1,6 @@
 /* What the figures of studies/ claim, as exponents in the width with their errors: networks of the
  * same ini, fewer and narrower. The pictures themselves: test_studies.py. */
 #include "tests/support/support.h"
-#include "solver/measure/stats.h"
-
-#include <unistd.h>
 
 enum { WIDTHS = 4 };
 

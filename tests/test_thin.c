@@ -3,8 +3,6 @@
 #include "tests/support/pool.h"
 #include "kernels/maps/thin.h"
 
-#include <float.h>
-
 /* rows [count][sites] = start + sum_k C[mu][k] a_k, to round-off. */
 static void assert_combination(struct rows rows, const double *start, const double *C,
                                const double *a, int terms) {

@@ -4,7 +4,6 @@
 #include "tests/support/wanted.h"
 #include "kernels/maps/map_finite.h"
 
-#include <float.h>
 #include <omp.h>
 
 enum { ROWS = 3 };

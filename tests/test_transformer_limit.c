@@ -1,7 +1,6 @@
 /* What must hold exactly for transformers, networks and limit (docs/theory/transformer.md,
  * section 7): what one token makes irrelevant, equal tokens, permuted tokens, heads, the start; and
  * limits that nothing is sampled in, attention without experts. */
-#include "models/engine/node.h"
 #include "tests/support/sequences.h"
 
 enum { T = 8, P = 4, MOST = 256 };

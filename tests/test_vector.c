@@ -4,7 +4,6 @@
 #include "tests/support/script.h"
 
 #include "integrators/integrator.h"
-#include "models/engine/node.h"
 
 #define READ "key('depth')\nlocal a = population('a')\n"
 

@@ -6,8 +6,6 @@
 #include "tests/support/data_file.h"
 #include "tests/support/support.h"
 
-#include <unistd.h>
-
 static char folder[] = "/tmp/test_weights_XXXXXX";
 static char path[2][64], stored[64];
 

@@ -5,13 +5,10 @@
 
 #include <fcntl.h>
 #include <ftw.h>
-#include <limits.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { ARGUMENTS = 16 };
 static const double patience = 300; /* seconds for one run */

@@ -2,8 +2,6 @@
 #include "kernels/archive.h"
 #include "tests/support/cli.h"
 
-#include <hdf5.h>
-
 static void make_set(hid_t file, const char *name, int rank, const hsize_t *shape,
                      const double *values) {
     hid_t space = H5Screate_simple(rank, shape, NULL);

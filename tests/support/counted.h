@@ -7,7 +7,6 @@
 #include <malloc.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* Addresses that were reserved for arrays: of these the pages count that have been written to. */
 enum { RESERVED = 1 << 24, MANY = 256 };

@@ -6,8 +6,6 @@
 #include "models/engine/net.h"
 #include "solver/data/data.h"
 
-#include <hdf5.h>
-
 /* One dataset of a data file; rank -1: there is none. Values are 0, 1, 2, ... or given. */
 struct set {
     int rank;

@@ -4,9 +4,6 @@
 #include "kernels/maps/basis.h"
 #include "tests/support/wanted.h"
 
-#include "tests/support/test.h"
-#include <float.h>
-
 #define LENGTH(list) (sizeof(list) / sizeof *(list))
 #define ROUND_OFF 1e-13
 

@@ -8,9 +8,6 @@
 
 #include <hdf5.h>
 #include <hdf5_hl.h>
-#include <limits.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 void close_file(hid_t *file); /* for FREED */
 

@@ -6,8 +6,6 @@
 
 #include "tests/support/param_table.h"
 
-#include <unistd.h>
-
 enum { STEPS_LINE = 2 }; /* of start */
 static const char start[] = "[run]\nsteps = 7\n";
 

@@ -3,7 +3,6 @@
 #include "kernels/draws/rng.h"
 
 #include <hdf5.h>
-#include <unistd.h>
 
 int sequences_outs(const struct sequences *sequences) {
     return sequences->P * (sequences->per_token ? sequences->n : 1);

@@ -1,7 +1,6 @@
 /* What several tests share. */
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
-#include "models/engine/node.h"
 #include "kernels/maps/map_finite.h"
 
 void support_check(const char *file, int line, double got, double want, double tolerance,

@@ -1,6 +1,7 @@
 /* What several tests share. Tests run from the top folder of the project. */
 #pragma once
 
+#include "models/engine/node.h"
 #include "solver/measure/stats.h"
 #include "solver/run/run.h"
 

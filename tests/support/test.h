@@ -18,11 +18,16 @@
 
 #include "kernels/base/base.h"
 
+#include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* A list of strings, ended by NULL: arguments of a program, or settings "section.key=value". */
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
