@@ -9,8 +9,7 @@
 #define SITES FEW_ROWS_SITES
 #define COLUMNS 128                     /* of panels, which stay in the second cache, */
 #define WHOLE (HIGH < 6 ? HIGH : 6)     /* rows that meet whole rows in a cache */
-#define STRIP 4096                      /* sites of a row that comes from memory, */
-#define MET_AGAIN (8192 / REAL_BYTES)   /* ... by more rows than these */
+#define STRIP 4096                      /* sites of a row that is met again */
 #define CACHED (262144 / REAL_BYTES)    /* numbers that stay in the second, a quarter of a MB */
 #define SHARED ((8 << 20) / REAL_BYTES) /* numbers that stay in the third */
 #define AT_ONCE (REAL_BYTES == 4 ? SITES : INT_MAX) /* sites whose products a register adds up */
@@ -29,7 +28,7 @@
 #define WIDE 6
 #define PANEL (2 * LANES)
 #define HIGH 3
-#define COMBINE_ROWS(T) T(3) T(2) T(1)
+#define COMBINE_ROWS(T) T(3, 0) T(2, 0) T(1, 0)
 #define VECTORS(rows) 4
 #include "kernels/array/few_rows_tile.h"
 
@@ -41,7 +40,7 @@
 #define WIDE 6
 #define PANEL (2 * LANES)
 #define HIGH 6
-#define COMBINE_ROWS(T) T(6) T(5) T(4) T(3) T(2) T(1)
+#define COMBINE_ROWS(T) T(6, 1) T(6, 0) T(5, 0) T(4, 0) T(3, 0) T(2, 0) T(1, 0)
 #define VECTORS(rows) ((rows) > 4 ? 2 : (rows) > 3 ? 3 : 4)
 #include "kernels/array/few_rows_tile.h"
 
@@ -52,7 +51,9 @@
 #define WIDE 12
 #define PANEL (2 * LANES)
 #define HIGH 12
-#define COMBINE_ROWS(T) T(12) T(10) T(8) T(6) T(5) T(4) T(3) T(2) T(1)
+#define COMBINE_ROWS(T)                                                                            \
+    T(12, 1)                                                                                       \
+    T(10, 1) T(8, 1) T(6, 1) T(6, 0) T(5, 1) T(4, 1) T(4, 0) T(3, 0) T(2, 0) T(1, 0)
 #define VECTORS(rows) ((rows) > 8 ? 2 : (rows) > 6 ? 3 : 4)
 #include "kernels/array/few_rows_tile.h"
 #endif
