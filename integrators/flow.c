@@ -94,14 +94,17 @@ static int bs32_try(struct net *net, const struct training *training, const doub
     return net_evaluate(net, loss, y, err);
 }
 
-/* The largest error of f in units of what is allowed, after a step that began at `start`. */
+/* The largest error of f in units of what is allowed, after a step that began at `start`; NaN where
+ * f is not finite, for which a step was too large. */
 static double bs32_error(const struct net *net, const struct training *training,
                          const double *start, const double *low) {
     double error = 0;
     for (int mu = 0; mu < net->batch.output_rows * net->setup.data.C; mu++) {
         double f = net->output.f[mu], allowed = fmax(fabs(f), fabs(start[mu]));
         allowed = training->flow.atol + training->flow.rtol * allowed;
-        error = fmax(error, fabs(f - low[mu]) / allowed);
+        double apart = fabs(f - low[mu]) / allowed;
+        if (isnan(apart) || apart > error)
+            error = apart;
     }
     return error;
 }
@@ -126,8 +129,11 @@ static int bs32_advance(struct net *net, const struct training *training, const 
             memcpy(start, net->output.f, count * sizeof *start);
         }
         struct step step = step_of(training, end - left, h, 3, c);
-        TRY(bs32_try(net, training, y, &step, low, err));
-        double error = bs32_error(net, training, start, low);
+        int code = bs32_try(net, training, y, &step, low, err);
+        bool overflow = code == CODE_NUMERICAL && err->overflow;
+        if (code && !overflow)
+            return code;
+        double error = overflow ? INFINITY : bs32_error(net, training, start, low);
         double proposed = h * fmin(fmax(0.9 / cbrt(error), 0.2), 4);
         accepted = error <= 1;
         if (accepted) {

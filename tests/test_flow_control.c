@@ -74,6 +74,27 @@ TEST(tolerances_control_the_error) {
         }
 }
 
+/* Exponentials of large steps are infinite: such a step is refused as one whose error is too large,
+ * and f comes to the targets within some times rtol, in networks and in the limit. */
+TEST(a_step_that_overflows_is_tried_again) {
+    for (int N = 0; N <= 32; N += 32) {
+        RUN_AND_NET;
+        start(&net, &run, "examples/dense.ini",
+              ARGS("network.program=t.lua",
+                   "network.program_text=key('depth', 1)\\nlocal a, b = population('a'), "
+                   "population('b')\\n"
+                   "read_out(exp(map(exp(read_in(a, 'V'), 0.5), b, 'W'), 0.7), 'w')",
+                   "training.integrator=bs32", "training.gamma0=10", "training.eta0=0.5",
+                   "solver.sites=512", "solver.replicates=1", "reference.widths=32"),
+              N);
+        for (int t = 0; t < 2; t++)
+            advance(&net, &run);
+        for (int mu = 0; mu < run.data.P; mu++)
+            CHECK_ABS(net.output.f[mu], run.data.y[mu], 5 * run.config.training.flow.rtol,
+                      "N = %d: f[%d]", N, mu);
+    }
+}
+
 /* Where a mask flips, f jumps, and no step is small enough for a tight tolerance. */
 TEST(a_step_that_vanishes_is_an_error) {
     struct run run;
