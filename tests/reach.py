@@ -40,6 +40,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/measure/record': 'statistics halves', 'solver/run/ensemble': 'resume',
            'solver/run/forecast': 'notes', 'solver/run/notes': 'screen.py cli_ends',
            'solver/run/condense': 'notes', 'solver/run/estimate': 'estimate',
+           'solver/run/iteration': 'cli_ends',
            'solver/run/report': 'cli.py cli_files.py screen.py cli_bits',
            'solver/run/states': 'resume states',
            'solver/settings': 'param param_refusals refusals include.py factor keys',

@@ -44,6 +44,7 @@ def test_sides_are_runs_of_dmft_solve():
     out = compare().stdout
     assert "\nmup: loss" in out and "\nmssp: loss" in out and "\nA21 " in out
     assert max(map(len, out.splitlines())) <= 100
+    assert f"\n{'mup':>28}{'mssp':>40}\n" in out
     assert read("out.h5", "/@complete") == 1
     check_row(out, "mup", "G1_diag", 0)
     check_row(out, "mssp", "f", 1)
