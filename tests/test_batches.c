@@ -24,7 +24,7 @@ enum { WIDTH = 14, DEPTH = 3 };
 /* W1 [N][D] from the columns over directions of training inputs and over those of test inputs. */
 static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
     int K = run->inputs.K, all = K + run->inputs.test_directions, D = run->data.D, rank;
-    double *A, *B, *seen = support_get(array_all(&net->thins.item[0]->W));
+    FREED(base_free) double *A, *B, *seen = support_get(array_all(&net->thins.item[0]->W));
     FREED(base_free)
     double *unseen = support_get(array_all(&support_weight(net, "W1")->matrix.unseen->W));
     ASK(thin_coordinates(run->data.X, run->data.P + run->data.tests, D, &A, &B, &rank, err));
@@ -36,9 +36,6 @@ static void copy_read_in(double *W1, const struct net *net, const struct run *ru
                 W1[n * D + d] +=
                     (k < K ? seen + k * WIDTH : unseen + (k - K) * WIDTH)[n] * B[k * D + d];
         }
-    free(seen);
-    free(A);
-    free(B);
 }
 
 /* The raw output of one input. */
@@ -317,7 +314,7 @@ TEST(several_read_ins) {
         ASK(net_init(&net, &setup, err));
         support_train(&net, &run, 1);
         ASK(net_predict(&net, P, TESTS, f, err));
-        double *V = width ? support_matrix(support_map(&net, "V")) : NULL;
+        FREED(base_free) double *V = width ? support_matrix(support_map(&net, "V")) : NULL;
         FREED(base_free) double *w = support_get(array_all(&support_thin(&net, "w")->W));
         for (int mu = 0; mu < TESTS; mu++) {
             const double *A = run.inputs.A + (P + mu) * (run.inputs.K + run.inputs.test_directions);
@@ -336,7 +333,6 @@ TEST(several_read_ins) {
             }
             CHECK_ABS(f[mu], sum / setup.gamma0, 1e-13, "test input %d", mu);
         }
-        free(V);
     }
 }
 

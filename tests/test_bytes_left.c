@@ -54,15 +54,14 @@ static void check_failures(const struct run *run, const char *name, bool lua) {
         long n = 1 + (turn + (N > 0)) % 2;
         for (; failed; n += 2) {
             struct net net;
-            struct err err;
             long before = atomic_load(&held);
             atomic_store(&left, n);
-            int code = march(&net, run, N, &err), lost = backend_list[0]->sync(&err);
+            int code = march(&net, run, N, &failure), lost = backend_list[0]->sync(&failure);
             failed = atomic_exchange(&left, 0) <= 0;
             code = lost ? lost : code;
             if (code != (failed ? CODE_SYSTEM : CODE_OK) && (code || !lua))
                 fail_msg("%s, N = %d, allocation %ld: code %d: %s", name, N, n, code,
-                         code ? err.text : "");
+                         code ? failure.text : "");
             net_free(&net);
             none_since(before, name);
         }
@@ -118,15 +117,14 @@ TEST(data_failures) {
         long failed = 0;
         for (long n = 1; n == failed + 1; n++) {
             struct data data = {0};
-            struct err err;
             long before = atomic_load(&held);
             atomic_store(&left, n);
-            int code = source == 4 ? read_text(&data, &err)
-                                   : draw(&data, source < 3 ? &sequences[source] : NULL, &err);
+            int code = source == 4 ? read_text(&data, &failure)
+                                   : draw(&data, source < 3 ? &sequences[source] : NULL, &failure);
             failed += atomic_exchange(&left, 0) <= 0;
             if (code != (failed == n ? CODE_SYSTEM : CODE_OK))
                 fail_msg("source %d, allocation %ld: code %d: %s", source, n, code,
-                         code ? err.text : "");
+                         code ? failure.text : "");
             data_free(&data);
             none_since(before, "data");
         }
@@ -141,12 +139,11 @@ TEST(keys) {
     long failed = 0;
     for (long n = 1; n == failed + 1; n++) {
         FREED(run_free) struct run run = {0};
-        struct err err;
         atomic_store(&left, n);
-        int code = run_configure(&run, "data/dense.ini", 1, overrides, &err);
+        int code = run_configure(&run, "data/dense.ini", 1, overrides, &failure);
         failed += atomic_exchange(&left, 0) <= 0;
         if (code != (failed == n ? CODE_SYSTEM : CODE_OK))
-            fail_msg("allocation %ld: code %d: %s", n, code, code ? err.text : "");
+            fail_msg("allocation %ld: code %d: %s", n, code, code ? failure.text : "");
     }
     print_message("keys: %ld allocations\n", failed);
     assert_true(failed > 100);

@@ -24,9 +24,8 @@ TEST(masks_have_as_many_as_they_select) {
     };
     for (size_t i = 0; i < COUNT(table); i++) {
         FREED(run_free) struct run run;
-        struct err err;
         support_run_text(&run, NULL, "%s", table[i].ini);
-        assert_int_equal(run_march(&run, &err), CODE_OK);
+        assert_int_equal(run_march(&run, &failure), CODE_OK);
         const struct record *limit = &run.results.limit;
         const struct series *carriers = record_find(limit, "carriers");
         assert_non_null(carriers);
@@ -41,10 +40,9 @@ TEST(masks_have_as_many_as_they_select) {
 TEST(units_that_run_away_are_told) {
     for (int fast = 0; fast < 2; fast++) {
         FREED(run_free) struct run run;
-        struct err err;
         support_run(&run, "examples/fine_experts.ini",
                     ARGS(fast ? "training.eta0=0.1" : "training.eta0=0.05", "reference.widths="));
-        assert_int_equal(run_march(&run, &err), CODE_OK);
+        assert_int_equal(run_march(&run, &failure), CODE_OK);
         const struct note *note = NULL;
         for (int k = 0; k < run.notes.count; k++)
             if (!strcmp(run.notes.note[k].code, "not_self_averaging"))

@@ -116,7 +116,6 @@ TEST(loads_of_tokens_that_are_dropped) {
 TEST(what_is_no_number) {
     for (int first = 0; first < 2; first++) {
         RUN_AND_NET;
-        struct err err;
         support_run(&run, "examples/few_experts.ini",
                     ARGS("data.tokens=5", "program.router=1",
                          first ? "program.capacity=2" : "program.capacity=0"));
@@ -126,7 +125,7 @@ TEST(what_is_no_number) {
         double *x = net.program->node[v->argument[0]].s;
         for (int s = 0; s < TOKENS; s++)
             x[s * v->K] = s < TOKENS - 2 ? 1.0 - first : (double)NAN;
-        assert_int_equal(node_run(&net, mask, &err), CODE_OK);
+        assert_int_equal(node_run(&net, mask, &failure), CODE_OK);
         for (int s = 0; s < TOKENS; s++)
             assert_true(mask->s[s * v->K] == (s >= TOKENS - 2));
     }

@@ -8,15 +8,14 @@
 /* Not compiled in, or its device is hidden: one sentence, before anything is written. */
 CLEAN_TEST(test_backend_that_is_not_there) {
     FREED(cli_free) struct cli_result result;
-    struct err err;
     double bytes;
     cli_print("case.ini", cli_small);
     assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0);
-    int code = backend_cuda.open(&bytes, &err);
+    int code = backend_cuda.open(&bytes, &failure);
     assert_true(code == CODE_SYSTEM || code == CODE_INPUT);
-    assert_non_null(strstr(err.text, code == CODE_INPUT ? "make CUDA=1" : "finds no device"));
+    assert_non_null(strstr(failure.text, code == CODE_INPUT ? "make CUDA=1" : "finds no device"));
     cli_run(&result, ARGS("-o", "out.h5", "case.ini", "--solver.backend=cuda"));
-    assert_true(cli_ended(&result, code, ARGS(err.text)));
+    assert_true(cli_ended(&result, code, ARGS(failure.text)));
     assert_false(cli_exists("out.h5") || cli_exists("out.h5.partial"));
     unsetenv("CUDA_VISIBLE_DEVICES");
 }

@@ -70,14 +70,13 @@ TEST(what_never_moves_on_a_device) {
         skip();
     for (int k = 0; k < 2; k++) {
         FREED(run_free) struct run run;
-        struct err err;
         bool told = false;
         support_run_text(
             &run, ARGS(steps[k]),
             "[network]\nmodel = regime1\nexperts = 4\nrho = 0.25\ngate = softmax\nbias = trained\n"
             "[data]\ninputs = 8\ndimension = 10\n[solver]\nsites = 64\n"
             "replicates = 2\nbackend = cuda\n");
-        assert_int_equal(run_march(&run, &err), CODE_OK);
+        assert_int_equal(run_march(&run, &failure), CODE_OK);
         for (int n = 0; n < run.notes.count; n++)
             told |= !strncmp(run.notes.note[n].text, "Q, b never move:", 16);
         assert_int_equal(told, k);

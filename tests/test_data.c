@@ -8,12 +8,11 @@ FOLDER_TEST(test_data) {
     const struct data_case cases[] = {{good_X, good_y, "", NULL},
                                       {SET("int", NULL, 4, 3), SET("float", NULL, 4, 1), "", NULL}};
     char path[PATH_MAX];
-    struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
     for (size_t k = 0; k < COUNT(cases); k++) {
         write_case(path, &cases[k]);
-        assert_ok(data_read(&data, path, &mse, &err), &err);
+        assert_ok(data_read(&data, path, &mse, &failure), &failure);
         assert_true(data.P == 4 && data.D == 3 && data.X[7] == 7 && data.y[3] == 3);
         assert_true(data.n == 1 && data.C == 1 && !data.per_token && !data.V && !data.token);
         assert_false(data.classes);
@@ -37,7 +36,6 @@ FOLDER_TEST(test_test_inputs) {
     const struct data_case train = {good_X, good_y, "", NULL};
     const struct data_wanted wanted = {.loss = &loss_mse, .most = 20};
     char path[PATH_MAX];
-    struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
     for (size_t k = 0; k < COUNT(cases); k++) {
@@ -46,12 +44,12 @@ FOLDER_TEST(test_test_inputs) {
         write_set(file, "X_test", &cases[k].X, "");
         write_set(file, "y_test", &cases[k].y, "");
         assert_true(H5Fclose(file) >= 0);
-        int code = data_read(&data, path, &wanted, &err);
+        int code = data_read(&data, path, &wanted, &failure);
         if (cases[k].part) {
-            assert_refused(code, CODE_INPUT, cases[k].part, &err);
+            assert_refused(code, CODE_INPUT, cases[k].part, &failure);
             continue;
         }
-        assert_ok(code, &err);
+        assert_ok(code, &failure);
         assert_true(data.P == 4 && data.tests == 2 && data.X[7] == 7 && data.X[12 + 4] == 4);
         assert_true(data.y[3] == 3 && data.y[4] == 0 && data.y[5] == 1);
         data_free(&data);
@@ -85,13 +83,12 @@ FOLDER_TEST(test_data_refused) {
         {good_X, SET("double", NULL, 4, 4), "", "y is too large, 4 x 4"},
     };
     char path[PATH_MAX];
-    struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
     for (size_t k = 0; k < COUNT(cases); k++) {
         write_case(path, &cases[k]);
-        assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, cases[k].part, &err);
-        assert_non_null(strstr(err.text, path));
+        assert_refused(data_read(&data, path, &mse, &failure), CODE_INPUT, cases[k].part, &failure);
+        assert_non_null(strstr(failure.text, path));
         assert_true(!data.X && !data.y && !data.P && !data.D);
     }
 }
@@ -113,7 +110,6 @@ static const struct data_wanted any_size = {.loss = &loss_mse, .most = SIZE_MAX}
 /* Extents far too large for any memory are refused by their sizes alone. */
 FOLDER_TEST(test_data_huge) {
     char path[PATH_MAX];
-    struct err err;
     struct data data;
     const hsize_t shape[2] = {(hsize_t)1 << 32, (hsize_t)1 << 33};
     hid_t file =
@@ -121,14 +117,13 @@ FOLDER_TEST(test_data_huge) {
     add_extents(file, "X", 2, shape);
     add_extents(file, "y", 1, shape);
     H5Fclose(file);
-    assert_refused(data_read(&data, path, &any_size, &err), CODE_INPUT, "too large", &err);
+    assert_refused(data_read(&data, path, &any_size, &failure), CODE_INPUT, "too large", &failure);
 }
 
 /* Inputs and test inputs are counted together by one int, which is looked at before values are
  * read: one more than that is refused, as many as that end where memory does. */
 FOLDER_TEST(test_inputs_are_counted_together) {
     char path[PATH_MAX];
-    struct err err;
     struct data data;
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
@@ -142,30 +137,32 @@ FOLDER_TEST(test_inputs_are_counted_together) {
         add_extents(file, "y_test", 1, others);
         H5Fclose(file);
         setrlimit(RLIMIT_AS, &(struct rlimit){(rlim_t)8 << 30, before.rlim_max});
-        int code = data_read(&data, path, &any_size, &err);
+        int code = data_read(&data, path, &any_size, &failure);
         setrlimit(RLIMIT_AS, &before);
         assert_refused(code, tests == 2 ? CODE_INPUT : CODE_SYSTEM,
-                       tests == 2 ? "2147483646 and 2 inputs are too many" : "out of memory", &err);
+                       tests == 2 ? "2147483646 and 2 inputs are too many" : "out of memory",
+                       &failure);
     }
 }
 
 FOLDER_TEST(test_data_files) {
     char path[PATH_MAX];
-    struct err err;
     FREED(data_free) struct data data;
     in_folder(path, state, "data.h5");
-    assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, "No such file", &err);
-    assert_refused(data_read(&data, *state, &mse, &err), CODE_INPUT, "is a folder", &err);
-    assert_refused(data_read(&data, "/dev/null", &mse, &err), CODE_INPUT, "regular file", &err);
+    assert_refused(data_read(&data, path, &mse, &failure), CODE_INPUT, "No such file", &failure);
+    assert_refused(data_read(&data, *state, &mse, &failure), CODE_INPUT, "is a folder", &failure);
+    assert_refused(data_read(&data, "/dev/null", &mse, &failure), CODE_INPUT, "regular file",
+                   &failure);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs("X,y\n1,2\n", file);
     fclose(file);
-    assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, "not an HDF5 file", &err);
+    assert_refused(data_read(&data, path, &mse, &failure), CODE_INPUT, "not an HDF5 file",
+                   &failure);
     const struct data_case good = {good_X, good_y, "", NULL};
     write_case(path, &good);
     assert_int_equal(truncate(path, 900), 0);
-    assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, "damaged", &err);
+    assert_refused(data_read(&data, path, &mse, &failure), CODE_INPUT, "damaged", &failure);
 }
 
 AROUND_TESTS(quiet, close_library)

@@ -12,6 +12,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
+from refusing import refuses
 
 import dmft
 from dmft import data, data_command
@@ -88,8 +89,7 @@ def test_what_is_no_npz_is_refused(tmp_path):
                              ({"X": np.array(["a"])}, "X is no array of numbers"),
                              ({"X": np.array(2.0)}, "X is no array of numbers")):
         np.savez(path, **arrays)
-        with pytest.raises(dmft.InputError, match=sentence):
-            data.read(path)
+        refuses(sentence, data.read, path)
     np.savez(path, X=X, y=Y)
     good, drawn = path.read_bytes(), random.Random(1)
     for trial in range(300):  # bytes changed or cut at random: arrays, or one sentence
@@ -102,8 +102,7 @@ def test_what_is_no_npz_is_refused(tmp_path):
         except dmft.InputError as error:
             assert "\n" not in str(error) or "cannot be read as npz" in str(error)
     (tmp_path / "x.bin").write_bytes(bytes(range(256)))
-    with pytest.raises(dmft.InputError, match="neither HDF5 nor npz"):
-        data.read(tmp_path / "x.bin")
+    refuses("neither HDF5 nor npz", data.read, tmp_path / "x.bin")
 
 
 def test_the_program_names_the_command(tmp_path):
@@ -112,8 +111,7 @@ def test_the_program_names_the_command(tmp_path):
     keys = {"network.model": "dense", "data.source": "file", "training.steps": 1,
             "solver.sites": 32, "solver.replicates": 2}
     name = str(tmp_path / "x.npz")
-    with pytest.raises(dmft.InputError, match=f"dmft-data {name} -o OUT.h5"):
-        dmft.solve(keys, progress=False, **{"data.file": name})
+    refuses(f"dmft-data {name} -o OUT.h5", dmft.solve, keys, progress=False, **{"data.file": name})
     out = str(tmp_path / "x.h5")
     assert data_command.main([name, "-o", out]) == 0
     assert data_command.main([name, "-o", out]) == 2  # it is there
@@ -247,8 +245,7 @@ def test_damaged_images_are_refused(folder):
         with pytest.raises(dmft.InputError):
             data.fashion([3, 7], 4, folder=str(folder))
     path.unlink()
-    with pytest.raises(dmft.InputError, match="package dataset-fashion-mnist"):
-        data.fashion([3, 7], 4, folder=str(folder))
+    refuses("package dataset-fashion-mnist", data.fashion, [3, 7], 4, folder=str(folder))
     with pytest.raises(dmft.InputError, match="is the mean of all 2 inputs"):
         path.write_bytes(gzip.compress(idx(np.zeros((9, 28, 28), np.uint8))))
         data.fashion([3, 7], 2, folder=str(folder))

@@ -50,14 +50,13 @@ FOLDER_TEST(test_targets) {
          NULL},
     };
     char path[PATH_MAX];
-    struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
     for (size_t k = 0; k < COUNT(cases); k++) {
         const struct data_wanted wanted = {cases[k].loss, cases[k].outputs, .most = 18};
         const struct data_case one = {cases[k].X, cases[k].y, "", NULL};
         write_case(path, &one);
-        assert_ok(data_read(&data, path, &wanted, &err), &err);
+        assert_ok(data_read(&data, path, &wanted, &failure), &failure);
         if (data.P != 3 || data.C != cases[k].C || data.per_token != cases[k].per_token ||
             data.classes != cases[k].classes ||
             data.n != (cases[k].X.shape[1] == 2 && cases[k].X.rank == 3 ? 2 : 1) || data.D != 2)
@@ -110,14 +109,14 @@ FOLDER_TEST(test_targets_refused) {
          &loss_cross_entropy, 0, "y asks for nothing"},
     };
     char path[PATH_MAX];
-    struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
     for (size_t k = 0; k < COUNT(cases); k++) {
         const struct data_wanted wanted = {cases[k].loss, cases[k].outputs, .most = 18};
         const struct data_case one = {cases[k].X, cases[k].y, "", NULL};
         write_case(path, &one);
-        assert_refused(data_read(&data, path, &wanted, &err), CODE_INPUT, cases[k].part, &err);
+        assert_refused(data_read(&data, path, &wanted, &failure), CODE_INPUT, cases[k].part,
+                       &failure);
         assert_true(!data.X && !data.y && !data.P);
     }
 }
@@ -153,18 +152,17 @@ FOLDER_TEST(test_test_targets) {
         {{FLAT, labels, {.rank = -1}, labels}, &loss_mse, "has y_test and no X_test"},
     };
     char path[PATH_MAX];
-    struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
     for (size_t k = 0; k < COUNT(cases); k++) {
         const struct data_wanted wanted = {.loss = cases[k].loss, .most = 20};
         write_sets(path, 4, names, cases[k].set, "");
-        int code = data_read(&data, path, &wanted, &err);
+        int code = data_read(&data, path, &wanted, &failure);
         if (cases[k].part) {
-            assert_refused(code, CODE_INPUT, cases[k].part, &err);
+            assert_refused(code, CODE_INPUT, cases[k].part, &failure);
             continue;
         }
-        assert_ok(code, &err);
+        assert_ok(code, &failure);
         assert_true(data.C == 3 && data.tests == 1);
         for (int mu = 0; mu < 4; mu++) { /* y of mu = 1, or of the test input, is the largest */
             double label = mu < 3 ? cases[k].set[1].value[mu] : cases[k].set[3].value[0];

@@ -118,11 +118,10 @@ TEST(test_a_list_of_any_length) {
 /* The same set in any order is the same text, and reads back as the same numbers. */
 TEST(test_written_factors_read_back) {
     FREED(fixture_free) struct fixture f, g;
-    struct err err;
     FREED(base_free) char *text, *again;
     size_t size;
     accept_all(&f, "[rates]\nQ = 0.1\nW_in = 3  N ^-0.5\n[init]\nQ = 0\n", ARGS("--init.B=N"));
-    assert_int_equal(params_text(&f.params, &text, &size, &err), CODE_OK);
+    assert_int_equal(params_text(&f.params, &text, &size, &failure), CODE_OK);
     assert_non_null(strstr(text, "\n[rates]\n# Lines NAME = a factor, a number of at least 0"));
     assert_non_null(strstr(text, "\nQ = 0.1\nW_in = 3  N ^-0.5\n"));
     assert_non_null(strstr(text, "\nB = N\nQ = 0\n"));
@@ -134,7 +133,7 @@ TEST(test_written_factors_read_back) {
     check_factor(&g.config.init.factor[0], "B", 1, 1);
     params_free(&g.params);
     accept(&g, "[init]\nQ = 0\nB = N\n[rates]\nW_in = 3  N ^-0.5\nQ = 0.1\n", NULL);
-    assert_int_equal(params_text(&g.params, &again, &size, &err), CODE_OK);
+    assert_int_equal(params_text(&g.params, &again, &size, &failure), CODE_OK);
     assert_string_equal(text, again);
 }
 

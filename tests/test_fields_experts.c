@@ -112,7 +112,6 @@ TEST(routing) {
 TEST(one_expert_has_no_pairs) {
     FREED(run_free) struct run run;
     FREED(record_free) struct record none = {0};
-    struct err err;
     assert_true(support_small(&run, support_model("residual"),
                               ARGS("output.cross=psi_1", "network.rho=1",
                                    "network.bias_draws=normal", "network.bias_std=0")));
@@ -125,8 +124,8 @@ TEST(one_expert_has_no_pairs) {
     run_free(&run);
     assert_true(support_small(&run, support_model("regime2"),
                               ARGS("output.cross=h_in", "network.kappa=0.0625")));
-    assert_int_equal(run_ensemble(&run, 16, 1, &none, &err), CODE_INPUT);
-    assert_non_null(strstr(err.text, "h_in of width N = 16 are those of one expert"));
+    assert_int_equal(run_ensemble(&run, 16, 1, &none, &failure), CODE_INPUT);
+    assert_non_null(strstr(failure.text, "h_in of width N = 16 are those of one expert"));
 }
 
 /* A network has no more experts than are written one by one. Then their mean is the kernel, the

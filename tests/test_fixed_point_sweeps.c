@@ -54,9 +54,8 @@ TEST(sweeps_end_exactly) {
             support_run(&run, cases[i].file, overrides);
             run.config.solver.fixed_point.max_sweeps = 2 * cases[i].series * 4 + 1;
             run.config.solver.fixed_point.tolerance = 1e-13;
-            struct err err;
-            int code = iterate(&run, &calls, &err);
-            assert_true(!code || (code == CODE_NUMERICAL && strstr(err.text, "max_sweeps")));
+            int code = iterate(&run, &calls, &failure);
+            assert_true(!code || (code == CODE_NUMERICAL && strstr(failure.text, "max_sweeps")));
             if (damped)
                 assert_true(ends.change > 1e-8);
             else
@@ -188,12 +187,11 @@ TEST(a_last_pass_that_fails) {
 TEST(fresh_draws) {
     FREED(run_free) struct run run;
     struct ends ends = {.end = -1};
-    struct err err;
     const struct fixed_point_calls calls = {&ends, on_sweep, on_measure, NULL};
     support_run(&run, "data/dense.ini",
                 ARGS("solver.method=fixed_point", "solver.sweep_draws=fresh",
                      "reference.widths=", "solver.sites=1024", "training.steps=5",
                      "solver.fp_tolerance=1e-6", "solver.max_sweeps=20"));
-    assert_int_equal(iterate(&run, &calls, &err), CODE_NUMERICAL);
+    assert_int_equal(iterate(&run, &calls, &failure), CODE_NUMERICAL);
     assert_true(ends.change > 1e-4 && ends.change < 1);
 }

@@ -23,7 +23,6 @@ static void fill(struct record *record) {
 
 /* Three runs, of which the second ended after two times. */
 static void make_record(struct record *record) {
-    struct err err;
     struct series loss = {.name = "loss", .dims = "t", .about = "the loss", .equation = "E^2/2"};
     struct series Phi = {.name = "Phi", .dims = "t mu s nu", .about = "forward kernel"};
     struct series c = {.name = "c", .dims = "t basis", .about = "coefficients"};
@@ -34,10 +33,10 @@ static void make_record(struct record *record) {
     Phi.shape[1] = Phi.shape[3] = POINTS;
     c.shape[1] = BASIS;
     loss.keep_runs = true;
-    assert_ok(record_init(record, RUNS, TIMES, &err), &err);
-    assert_ok(record_add(record, loss, &err), &err);
-    assert_ok(record_add(record, Phi, &err), &err);
-    assert_ok(record_add(record, c, &err), &err);
+    assert_ok(record_init(record, RUNS, TIMES, &failure), &failure);
+    assert_ok(record_add(record, loss, &failure), &failure);
+    assert_ok(record_add(record, Phi, &failure), &failure);
+    assert_ok(record_add(record, c, &failure), &failure);
     for (int run = 0; run < RUNS; run++)
         record->steps[run] = run == 1 ? 2 : TIMES;
     fill(record);
@@ -148,15 +147,14 @@ TEST(test_missing) {
 
 TEST(test_too_large) {
     FREED(record_free) struct record record;
-    struct err err;
     struct series series = {.name = "K", .dims = "t mu", .axes = 2, .shape = {4, SIZE_MAX / 8}};
-    assert_ok(record_init(&record, 1, 4, &err), &err);
-    assert_refused(record_add(&record, series, &err), CODE_SYSTEM, "K [t mu]", &err);
+    assert_ok(record_init(&record, 1, 4, &failure), &failure);
+    assert_refused(record_add(&record, series, &failure), CODE_SYSTEM, "K [t mu]", &failure);
     assert_int_equal(record.count, 0);
     record_free(&record);
     series.shape[1] = 1000; /* shapes alone */
-    assert_ok(record_init(&record, 0, 4, &err), &err);
-    assert_ok(record_add(&record, series, &err), &err);
+    assert_ok(record_init(&record, 0, 4, &failure), &failure);
+    assert_ok(record_add(&record, series, &failure), &failure);
     assert_int_equal(record.series[0].size, 4000);
 }
 
@@ -224,32 +222,31 @@ FOLDER_TEST(test_result) {
     static const char *const labels[] = {"linear", "cubic \xce\xb7"};
     char path[PATH_MAX], partial[PATH_MAX];
     struct io io;
-    struct err err;
     FREED(record_free) struct record record;
     double X[] = {1, 2, 3, 4, 5, 6}, y[] = {-1, 1};
     const struct data data = {.P = 2, .n = 1, .D = 3, .C = 1, .X = X, .y = y};
     in_folder(path, state, "out.h5");
     in_folder(partial, state, "out.h5.partial");
     make_record(&record);
-    assert_ok(record_name_axis(&record, 2, &err), &err);
+    assert_ok(record_name_axis(&record, 2, &failure), &failure);
     for (int k = 0; k < 2; k++)
         strcpy(record.labels[k], labels[k]);
     record.series[0].values[0] = 5; /* to be written over below */
-    assert_ok(io_create(&io, path, false, &err), &err);
+    assert_ok(io_create(&io, path, false, &failure), &failure);
     assert_int_equal(read_complete(partial), 0);
-    assert_ok(io_provenance(&io, "version", "1.2", &err), &err);
-    assert_ok(io_data(&io, &data, true, &err), &err);
-    assert_ok(io_record(&io, "limit", &record, &err), &err);
-    assert_ok(io_text(&io, "limit", "note", "first", &err), &err);
+    assert_ok(io_provenance(&io, "version", "1.2", &failure), &failure);
+    assert_ok(io_data(&io, &data, true, &failure), &failure);
+    assert_ok(io_record(&io, "limit", &record, &failure), &failure);
+    assert_ok(io_text(&io, "limit", "note", "first", &failure), &failure);
     fill(&record);
-    assert_ok(io_record(&io, "limit", &record, &err), &err);
-    assert_ok(io_text(&io, "limit", "note", "second", &err), &err);
+    assert_ok(io_record(&io, "limit", &record, &failure), &failure);
+    assert_ok(io_text(&io, "limit", "note", "second", &failure), &failure);
     free(record.labels);
     record.labels = NULL;
-    assert_ok(io_record(&io, "reference/N64", &record, &err), &err);
-    assert_ok(io_attribute(&io, "reference/N64", "N", 64, &err), &err);
+    assert_ok(io_record(&io, "reference/N64", &record, &failure), &failure);
+    assert_ok(io_attribute(&io, "reference/N64", "N", 64, &failure), &failure);
     assert_int_equal(read_complete(partial), 0);
-    assert_ok(io_finish(&io, false, &err), &err);
+    assert_ok(io_finish(&io, false, &failure), &failure);
     io_close(&io);
     assert_false(exists(partial));
     assert_int_equal(read_complete(path), 1);
@@ -263,7 +260,6 @@ FOLDER_TEST(test_inputs_in_parts) {
     const struct data data = {
         .P = INPUTS, .tests = TESTS, .n = TOKENS, .D = LENGTH, .C = 1, .X = X, .y = y};
     struct io io;
-    struct err err;
     char path[PATH_MAX];
     in_folder(path, state, "out.h5");
     assert_true(hdf5_rows_of_chunk(TOKENS * LENGTH) < INPUTS);
@@ -271,9 +267,9 @@ FOLDER_TEST(test_inputs_in_parts) {
         X[k] = number(0, 0, k);
     for (size_t k = 0; k < INPUTS + TESTS; k++)
         y[k] = number(1, 0, k);
-    assert_ok(io_create(&io, path, false, &err), &err);
-    assert_ok(io_data(&io, &data, true, &err), &err);
-    assert_ok(io_finish(&io, false, &err), &err);
+    assert_ok(io_create(&io, path, false, &failure), &failure);
+    assert_ok(io_data(&io, &data, true, &failure), &failure);
+    assert_ok(io_finish(&io, false, &failure), &failure);
     io_close(&io);
     FREED(close_file) hid_t file = open_file(path);
     static const char *const name[] = {"data/X", "data/X_test", "data/y", "data/y_test"};
@@ -308,25 +304,23 @@ static const struct param_row rows[] = {
 static const struct param_section section = {"model", "a model", rows, 7, .offset = 0};
 
 static void read_model(struct params *params, struct model *model, const char *text) {
-    struct err err;
     FILE *stream = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
     assert_non_null(stream);
     struct param_source source = {"test", stream, 0, NULL, 0};
-    int code = params_read_stream(params, &section, 1, &source, model, &err);
+    int code = params_read_stream(params, &section, 1, &source, model, &failure);
     fclose(stream);
-    assert_ok(code, &err);
+    assert_ok(code, &failure);
 }
 
 FOLDER_TEST(test_parameters) {
     char path[PATH_MAX];
     struct io io;
-    struct err err;
     FREED(params_free) struct params params, again;
     struct model model, copy;
     read_model(&params, &model, "[model]\ndepth = 3\nkind = b\nfile = a b/c.h5\n");
-    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
-    assert_ok(io_parameters(&io, &params, &model, &err), &err);
-    assert_ok(io_finish(&io, false, &err), &err);
+    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &failure), &failure);
+    assert_ok(io_parameters(&io, &params, &model, &failure), &failure);
+    assert_ok(io_finish(&io, false, &failure), &failure);
     FREED(close_file) hid_t file = open_file(path);
     hsize_t count = 9;
     H5T_class_t class;
@@ -364,31 +358,30 @@ FOLDER_TEST(test_parameters) {
 FOLDER_TEST(test_disk_full) {
     char path[PATH_MAX], partial[PATH_MAX], left[PATH_MAX];
     struct io io;
-    struct err err;
     FREED(record_free) struct record record;
     struct rlimit limit, small;
     make_record(&record);
     in_folder(partial, state, "out.h5.partial");
     in_folder(left, state, "out.h5.partial.new");
-    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
+    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &failure), &failure);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     small = limit;
     small.rlim_cur = 10000;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    int recorded = io_record(&io, "limit", &record, &err);
-    int finished = io_finish(&io, false, &err);
+    int recorded = io_record(&io, "limit", &record, &failure);
+    int finished = io_finish(&io, false, &failure);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_int_equal(recorded, CODE_SYSTEM);
-    assert_refused(finished, CODE_SYSTEM, partial, &err);
-    assert_non_null(strstr(err.text, "out.h5.partial: File too large; it still holds what was "
-                                     "saved before"));
+    assert_refused(finished, CODE_SYSTEM, partial, &failure);
+    assert_non_null(strstr(failure.text, "out.h5.partial: File too large; it still holds what was "
+                                         "saved before"));
     assert_true(io.behind);
     assert_false(exists(left) || exists(path));
     assert_int_equal(read_complete(partial), 0);
-    assert_ok(io_record(&io, "limit", &record, &err), &err);
+    assert_ok(io_record(&io, "limit", &record, &failure), &failure);
     assert_int_equal(read_complete(partial), 0);
-    assert_ok(io_finish(&io, false, &err), &err);
+    assert_ok(io_finish(&io, false, &failure), &failure);
     assert_int_equal(read_complete(path), 1);
 }
 

@@ -147,11 +147,10 @@ TEST(what_overflows_is_named) {
                    "it begins in `1/x` of numbers up to 0", NULL}}};
     for (size_t k = 0; k < COUNT(table); k++) {
         FREED(run_free) struct run run;
-        struct err err;
         script_run(&run, table[k].script, none);
-        assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+        assert_int_equal(run_march(&run, &failure), CODE_NUMERICAL);
         for (int i = 0; table[k].parts[i]; i++)
-            FAIL_IF(!strstr(err.text, table[k].parts[i]), "%s", err.text);
-        assert_null(strstr(err.text, "eta0"));
+            FAIL_IF(!strstr(failure.text, table[k].parts[i]), "%s", failure.text);
+        assert_null(strstr(failure.text, "eta0"));
     }
 }

@@ -283,7 +283,7 @@ static int feed_normals(void *context, struct map *map, bool forward, struct row
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
     int k = basis.count, known = map_rank(map, !forward);
     struct rows others = array_all(forward ? &limit->e : &feed->normals);
-    double *C, *D;
+    FREED(base_free) double *C, *D;
     TRY(base_alloc(&C, n * (size_t)k, sizeof *C, err));
     TRY(base_alloc(&D, (size_t)k * (size_t)(known + 1), sizeof *D, err));
     if (forward) {
@@ -315,8 +315,6 @@ static int feed_normals(void *context, struct map *map, bool forward, struct row
         TRY(array_append(&feed->normals, k, &kept, err));
         rows_copy(out, kept);
     }
-    free(C);
-    free(D);
     return CODE_OK;
 }
 

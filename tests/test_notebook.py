@@ -6,6 +6,7 @@ import re
 
 import matplotlib.pyplot as plt
 import pytest
+from refusing import refuses
 
 import dmft
 from dmft.notebook import _number
@@ -97,10 +98,7 @@ def test_pictures(run):
     figure = run.plot()
     assert figure.axes and figure.axes[0].get_ylabel().startswith("loss")
     assert run.plot("kernels", kernels=["Phi1"]).axes
-    with pytest.raises(dmft.InputError, match="what = 'colours': allowed are loss kernels"):
-        run.plot("colours")
-    with pytest.raises(dmft.InputError, match="the network has no router"):
-        run.plot("gates")
-    with pytest.raises(dmft.InputError, match="x = 'parameters' is of a sweep"):
-        run.plot(x="parameters")
+    refuses("what = 'colours': allowed are loss kernels", run.plot, "colours")
+    refuses("the network has no router", run.plot, "gates")
+    refuses("x = 'parameters' is of a sweep", run.plot, x="parameters")
     plt.close("all")

@@ -24,12 +24,11 @@ TEST(gates_that_condense) {
     };
     for (size_t i = 0; i < COUNT(table); i++) {
         FREED(run_free) struct run run;
-        struct err err;
         support_run(&run, table[i].ini,
                     ARGS(table[i].gate, "training.gamma0=1.5", "training.eta0=0.15",
                          "training.steps=12", "solver.sites=256", "solver.expert_sites=256",
                          "solver.replicates=2", "reference.widths="));
-        int code = run_march(&run, &err);
+        int code = run_march(&run, &failure);
         const struct note *note = find(&run, "not_self_averaging");
         assert_int_equal(note != NULL, table[i].condenses);
         assert_int_equal(code, CODE_OK);
@@ -98,9 +97,8 @@ TEST(what_never_moves) {
     };
     for (size_t k = 0; k < COUNT(table); k++) {
         FREED(run_free) struct run run;
-        struct err err;
         support_run_text(&run, ARGS(table[k].change), "%s", table[k].ini);
-        assert_int_equal(run_march(&run, &err), CODE_OK);
+        assert_int_equal(run_march(&run, &failure), CODE_OK);
         const char *text = never_moves(&run, table[k].names);
         if (!text != !table[k].why || (text && !strstr(text, table[k].why)))
             fail_msg("%zu: %s", k, text ? text : "no note");
@@ -118,12 +116,11 @@ TEST(causes_of_failures) {
                  {{"training.eta0=1e6"}, CAUSE_DIVERGED}};
     for (size_t i = 0; i < COUNT(table); i++) {
         FREED(run_free) struct run run;
-        struct err err;
         support_run_text(&run, table[i].overrides,
                          "[network]\nmodel = dense\nactivation = relu\n[data]\ninputs = 64\n"
                          "dimension = 40\n[training]\nsteps = 9\neta0 = 0.1\n"
                          "[solver]\nsites = 2048\nreplicates = 1\n");
-        assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+        assert_int_equal(run_march(&run, &failure), CODE_NUMERICAL);
         assert_true(run.results.limit.failed[0]);
         assert_int_equal(run.results.limit.cause[0], table[i].cause);
         if (table[i].overrides[1])
@@ -131,7 +128,7 @@ TEST(causes_of_failures) {
         const struct note *note = find(&run, "limit_failed");
         assert_non_null(note);
         assert_int_equal(note->t, run.results.limit.steps[0]);
-        assert_non_null(strstr(err.text, note->text));
+        assert_non_null(strstr(failure.text, note->text));
     }
 }
 
@@ -139,11 +136,10 @@ TEST(causes_of_failures) {
  * that it has none. */
 TEST(one_replicate_has_no_error) {
     FREED(run_free) struct run run;
-    struct err err;
     support_run_text(&run, NULL,
                      "[network]\nmodel = dense\nactivation = relu\n[training]\nsteps = 9\n"
                      "eta0 = 100\n[solver]\nsites = 256\nreplicates = 2\nthreads = 1\n");
-    assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+    assert_int_equal(run_march(&run, &failure), CODE_NUMERICAL);
     assert_true(run.results.limit.failed[0] && run.results.limit.steps[0] > 1);
     assert_int_equal(run.results.limit.steps[1], 0);
     assert_null(find(&run, "no_sampling_error"));
@@ -153,12 +149,11 @@ TEST(one_replicate_has_no_error) {
  * the first. */
 TEST(all_that_fail_have_failed) {
     FREED(run_free) struct run run;
-    struct err err;
     support_run_text(&run, NULL,
                      "[network]\nmodel = dense\nactivation = relu\n[data]\ninputs = 64\n"
                      "dimension = 40\n[training]\nsteps = 9\neta0 = 1e6\n"
                      "[solver]\nsites = 512\nreplicates = 4\nthreads = 4\n");
-    assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+    assert_int_equal(run_march(&run, &failure), CODE_NUMERICAL);
     for (int r = 0; r < 4; r++)
         assert_int_equal(run.results.limit.failed[r], run.results.limit.cause[r] != CAUSE_NONE);
 }
@@ -227,9 +222,8 @@ TEST(gates_that_amplify) {
         for (int k = 0; table[i].overrides[k]; k++)
             overrides[count++] = table[i].overrides[k];
         FREED(run_free) struct run run;
-        struct err err;
         support_run(&run, table[i].ini, overrides);
-        assert_int_equal(run_march(&run, &err), CODE_OK);
+        assert_int_equal(run_march(&run, &failure), CODE_OK);
         const struct note *note = find(&run, "steep_gates");
         if ((note != NULL) != table[i].told)
             fail_msg("%s, %s: %s", table[i].ini, table[i].overrides[0], note ? note->text : "-");
@@ -247,9 +241,8 @@ TEST(steps_that_are_too_coarse) {
                      networks ? "reference.widths=16 24" : "reference.widths=", "reference.seeds=1",
                      NULL);
             FREED(run_free) struct run run;
-            struct err err;
             support_run(&run, "data/dense.ini", overrides);
-            assert_int_equal(run_march(&run, &err), CODE_OK);
+            assert_int_equal(run_march(&run, &failure), CODE_OK);
             const struct note *note = find(&run, "coarse_steps");
             assert_int_equal(note != NULL, coarse);
             if (note)
@@ -274,9 +267,8 @@ TEST(responses_that_are_not_measured) {
                  "solver.replicates=2", "reference.widths=", cases[i].more,
                  exact ? "training.optimizer=muon" : NULL, "training.momentum=0", NULL);
         FREED(run_free) struct run run;
-        struct err err;
         support_run(&run, cases[i].file, overrides);
-        assert_int_equal(run_march(&run, &err), CODE_OK);
+        assert_int_equal(run_march(&run, &failure), CODE_OK);
         const struct note *note = find(&run, "no_responses");
         assert_true(cases[i].part ? note && strstr(note->text, cases[i].part) : !note);
         assert_int_equal(record_find(&run.results.limit, "A_W2") != NULL, cases[i].written);

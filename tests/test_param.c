@@ -174,10 +174,9 @@ TEST(test_overrides) {
 
 /* As a string to free. */
 static char *written(const struct params *params) {
-    struct err err;
     char *text;
     size_t size;
-    assert_int_equal(params_text(params, &text, &size, &err), CODE_OK);
+    assert_int_equal(params_text(params, &text, &size, &failure), CODE_OK);
     return text;
 }
 

@@ -58,6 +58,7 @@ static struct scales scales_of(const char *name, int regime, int matrix, double 
 
 /* W1 [N][D]; of gradient descent in coordinates of the span of the inputs. */
 static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
+    FREED(base_free)
     double *A, *B, *column = support_get(array_all(&support_weight(net, "W1")->matrix.thin->W));
     int K;
     bool entries = optimizer_by_entry(net->setup.training.optimizer);
@@ -68,9 +69,6 @@ static void copy_read_in(double *W1, const struct net *net, const struct run *ru
             for (int k = 0; k < K && !entries; k++)
                 W1[n * D + d] += column[k * N + n] * B[k * D + d];
         }
-    free(column);
-    free(A);
-    free(B);
 }
 
 /* to[...] = factor times the map as it is used, [n][m]; transposed blocks: rows n of the experts
@@ -88,6 +86,7 @@ static void copy_map(double *to, const struct net *net, const char *name, double
 
 /* The initial weights of a net of muP, in units of their standard deviation. */
 static void copy_draws(struct oracle *o, const struct net *net, const struct run *run, int regime) {
+    FREED(base_free)
     double *Q = NULL, *w = support_get(array_all(&support_weight(net, "w")->matrix.thin->W));
     char name[32];
     copy_read_in(o->block[PAPERS_W1].w, net, run);
@@ -112,8 +111,6 @@ static void copy_draws(struct oracle *o, const struct net *net, const struct run
     for (int b = 0; b < PAPERS_MATRICES; b++)
         for (int k = 0; k < o->block[b].count && b != PAPERS_B; k++)
             o->block[b].w[k] /= mup(regime, b, o->M, o->N_e).std;
-    free(w);
-    free(Q);
 }
 
 struct example {

@@ -61,6 +61,7 @@ static double *learned(const struct map *map, bool forward, const double *x, siz
         FREED(base_free) double *D = support_get(array_all(&adam_of(map)->D));
         apply(D, forward, 1.0 / (double)m, n, m, x, P, out);
     }
+    FREED(base_free)
     double *q = support_get(array_all(&limit_of(map)->q)),
            *Z = support_get(array_all(&limit_of(map)->Z)),
            *e = support_get(array_all(&limit_of(map)->normals));
@@ -76,9 +77,6 @@ static double *learned(const struct map *map, bool forward, const double *x, siz
                 out[mu * sites + i] += c * (forward ? row : basis)[i];
         }
     }
-    free(q);
-    free(Z);
-    free(e);
     return out;
 }
 
@@ -141,6 +139,7 @@ static void check_direction(const struct map *map, const struct map *fresh, bool
 static void check_adjoint(const struct map *map, struct rows x, struct rows out, struct rows y,
                           struct rows back) {
     size_t n = out.array->sites, m = x.array->sites;
+    FREED(base_free)
     double *Wx = initial_rows(map, true, x, out), *Wy = initial_rows(map, false, y, back),
            *hx = support_get(x), *hy = support_get(y);
     for (size_t mu = 0; mu < (size_t)x.count * (size_t)y.count; mu++) {
@@ -152,10 +151,6 @@ static void check_adjoint(const struct map *map, struct rows x, struct rows out,
             other += c[j] * d[j] / (double)m;
         CHECK_ABS(one, other, 1e-7, "%s, transpose", map->declared.name);
     }
-    free(Wx);
-    free(Wy);
-    free(hx);
-    free(hy);
 }
 
 static double value(const struct record *record, int t, const char *family, const char *part) {

@@ -270,7 +270,7 @@ static void same_spectrum(const struct polar_case *one, bool stacked, struct cut
 }
 
 static void judge_cut(const struct polar_case *one, bool stacked) {
-    double *W = memory(ROWS * SITES, sizeof *W);
+    FREED(base_free) double *W = memory(ROWS * SITES, sizeof *W);
     FREED(array_free) struct array entries = {0}, velocity = {0};
     struct cut_matrix m = {0};
     draw(W, ROWS * SITES, 1);
@@ -293,7 +293,6 @@ static void judge_cut(const struct polar_case *one, bool stacked) {
         array_free(&m.a[k]);
         array_free(&m.velocity[k]);
     }
-    free(W);
 }
 
 /* Cut one way or the other, and put together again. */

@@ -19,12 +19,16 @@ static void open_rows(struct array *array, size_t sites, int count) {
     assert_int_equal(kept, count);
 }
 
+/* Declares a population p of matched normals, so many rows that are known, and room for others. */
+#define MATCHED_POPULATION(SIZE, KNOWN, ROOM)                                                      \
+    FREED(population_free) struct population p;                                                    \
+    FREED(array_free) struct array known, out;                                                     \
+    open_population(&p, SIZE, true, 0);                                                            \
+    open_rows(&known, p.sites, KNOWN);                                                             \
+    ASK(array_init(&out, backend, p.sites, 1, ROOM, &err))
+
 TEST(test_fresh_is_orthonormal) {
-    FREED(population_free) struct population p;
-    FREED(array_free) struct array known, out;
-    open_population(&p, 300, true, 0);
-    open_rows(&known, p.sites, 20);
-    ASK(array_init(&out, backend, p.sites, 1, 100, &err));
+    MATCHED_POPULATION(300, 20, 100);
     struct rows absorbed = array_rows(&known, 0, 0);
     for (int k = 0, drawn = 0; k < 10; k++) {
         struct rows fresh = array_rows(&out, drawn, k);
@@ -132,11 +136,7 @@ TEST(test_room_of_halves) {
 /* 80 of 100 sites are for normals and basis vectors; then a normal is orthogonal to what it must
  * be, and no more. */
 TEST(test_out_of_room) {
-    FREED(population_free) struct population p;
-    FREED(array_free) struct array known, out;
-    open_population(&p, 100, true, 0);
-    open_rows(&known, p.sites, 10);
-    ASK(array_init(&out, backend, p.sites, 1, 80, &err));
+    MATCHED_POPULATION(100, 10, 80);
     ASK(population_absorb(&p, array_all(&known), &err));
     ASK(population_fresh(&p, array_all(&known), array_rows(&out, 0, 67), &err));
     assert_true(p.span.unmatched == 0 && p.span.rows.rows == 77);
@@ -154,11 +154,7 @@ TEST(test_out_of_room) {
 /* Rows that found no room are not in the span; a smaller draw, which does find room, must be
  * orthogonal to them all the same. */
 TEST(test_room_for_a_draw_but_not_for_its_basis) {
-    FREED(population_free) struct population p;
-    FREED(array_free) struct array known, out;
-    open_population(&p, 100, true, 0);
-    open_rows(&known, p.sites, 5);
-    ASK(array_init(&out, backend, p.sites, 1, 80, &err));
+    MATCHED_POPULATION(100, 5, 80);
     ASK(population_fresh(&p, none, array_rows(&out, 0, 78), &err));
     ASK(population_absorb(&p, array_all(&known), &err));
     assert_int_equal(p.span.rows.rows, 78);

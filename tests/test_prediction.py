@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from refusing import refuses
 
 import dmft
 
@@ -80,25 +81,20 @@ def test_halves_go_on():
         np.testing.assert_array_equal(longer.predict(LATER).limit[name],
                                       whole.predict(LATER).limit[name])
     os.remove(whole.path + ".state/half2_0001.state")
-    with pytest.raises(dmft.InputError, match="replicate 1 of the limit in halves has kept no"):
-        whole.predict(LATER)
+    refuses("replicate 1 of the limit in halves has kept no", whole.predict, LATER)
 
 
 @pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
 def test_what_cannot_be_predicted_is_refused(tmp_path):
     plain = run_of("decay", EARLIER, [1, 1, 1])
-    with pytest.raises(dmft.InputError, match="has kept neither states"):
-        plain.predict(LATER)
+    refuses("has kept neither states", plain.predict, LATER)
     kept = run_of("decay", EARLIER, [1, 1, 1], **{"output.checkpoint": 10})
-    with pytest.raises(dmft.InputError, match="has 1 x 5 numbers, and those of the run 1 x 9"):
-        kept.predict(LATER[:, :5])
+    refuses("has 1 x 5 numbers, and those of the run 1 x 9", kept.predict, LATER[:, :5])
     wide = dmft.solve(os.path.join(ROOT, "data", "regime2.ini"), progress=False, X=wider(4),
                       y=[1, -1, 1, -1], **{**SIZE, "output.checkpoint": 10,
                                            "solver.replicates": 0})
-    with pytest.raises(dmft.InputError, match="20 directions, and balanced draws need N > 20"):
-        wide.predict(wider(16))
-    with pytest.raises(dmft.InputError, match="give X or, where inputs are tokens, tokens"):
-        kept.predict()
+    refuses("20 directions, and balanced draws need N > 20", wide.predict, wider(16))
+    refuses("give X or, where inputs are tokens, tokens", kept.predict)
     with pytest.raises(dmft.InputError, match="more than the 64 sites of the limit"):
         dmft.solve({"network.model": "dense", "data.dimension": 200, **SIZE}, progress=False,
                    **{"output.checkpoint": 10}).predict(RANDOM.normal(size=(70, 200)))
@@ -131,5 +127,4 @@ def test_states_of_comparisons_are_not_read(tmp_path):
                          "training": {"steps": 2}, "solver": {"sites": 64, "replicates": 2},
                          "reference": {"widths": 8, "seeds": 2}, "output": {"checkpoint": 10}},
                         output=str(tmp_path / "x.h5"), progress=False)
-    with pytest.raises(dmft.InputError, match="is of a comparison or a sweep.*output.weights"):
-        both.predict(np.ones((2, 4)))
+    refuses("is of a comparison or a sweep.*output.weights", both.predict, np.ones((2, 4)))

@@ -2,9 +2,13 @@
  * nothing crashes or leaks. */
 #include "tests/support/places.h"
 
-static void write_numbers_as_rows(struct program *p) {
+static struct value rows_of_bottom(struct program *p) {
     populate(p);
-    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    return program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+}
+
+static void write_numbers_as_rows(struct program *p) {
+    struct value x = rows_of_bottom(p);
     program_read_out(p, program_fn(p, FN_TANH, 1, program_mean(p, x)),
                      (struct weight){.name = "w"});
     program_population(p, "late", 1, 8, 1);
@@ -12,23 +16,20 @@ static void write_numbers_as_rows(struct program *p) {
 
 static void write_tied_for_nothing(struct program *p) {
     const struct weight T = {.name = "T", .tied = true};
-    populate(p);
-    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    struct value x = rows_of_bottom(p);
     program_map(p, x, on[BOTTOM], T);
     program_map(p, x, on[BOTTOM], T);
     program_read_out(p, x, (struct weight){.name = "w"});
 }
 
 static void write_sum_with_ones(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    struct value x = rows_of_bottom(p);
     program_read_out(p, program_add(p, x, program_ones(p, on[BOTTOM])),
                      (struct weight){.name = "w"});
 }
 
 static void write_choice_of_none(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    struct value x = rows_of_bottom(p);
     program_read_out(
         p,
         program_multiply(
@@ -37,23 +38,20 @@ static void write_choice_of_none(struct program *p) {
 }
 
 static void write_tile_that_does_not_fit(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    struct value x = rows_of_bottom(p);
     program_read_out(p, program_word(p, "tile", (struct operands){.x = x, .on = on[PAIRS]}),
                      (struct weight){.name = "w"});
 }
 
 static void write_bias_of_rows(struct program *p) {
     const double start[] = {0};
-    populate(p);
-    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    struct value x = rows_of_bottom(p);
     program_bias(p, x, start, (struct weight){.name = "b"});
     program_read_out(p, x, (struct weight){.name = "w"});
 }
 
 static void write_kernel_of_nothing(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    struct value x = rows_of_bottom(p);
     program_kernel(p, (struct value){-1}, 1, "Phi", "", "");
     program_read_out(p, x, (struct weight){.name = "w"});
 }

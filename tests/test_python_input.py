@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from refusing import refuses
 
 import dmft
 from dmft import data, program, run
@@ -47,8 +48,7 @@ def test_lists_of_words_with_blanks():
     assert run.text_of(["a b.h5", "c.h5"]) == "a b.h5 | c.h5"
     assert run.text_of(["mup", "mssp"]) == "mup mssp" and run.text_of([[0, 1], [2]]) == "0 1 | 2"
     for wrong in (["0 1"], [[0, 1]]):
-        with pytest.raises(dmft.InputError, match="a single value with blanks"):
-            run.flatten({"sweep": {"output.fields_at": wrong}})
+        refuses("a single value with blanks", run.flatten, {"sweep": {"output.fields_at": wrong}})
 
 
 def test_words_with_blanks_are_points_of_a_sweep():
@@ -59,16 +59,12 @@ def test_words_with_blanks_are_points_of_a_sweep():
 
 def test_arrays_that_are_refused():
     masked = np.ma.array(np.eye(4), mask=np.eye(4) > 0)
-    with pytest.raises(dmft.InputError, match="X: has masked values"):
-        dmft.solve(DENSE, X=masked, y=DATA["y"])
+    refuses("X: has masked values", dmft.solve, DENSE, X=masked, y=DATA["y"])
     whole = dmft.solve(DENSE, progress=False, X=np.ma.array(np.eye(4)), y=DATA["y"], **SMALL)
     np.testing.assert_array_equal(whole.data["X"], np.eye(4))
-    with pytest.raises(dmft.InputError, match="Y_test: did you mean y_test?"):
-        dmft.solve(DENSE, **DATA, Y_test=[1.0])
-    with pytest.raises(dmft.InputError, match="weights: did you mean weight?"):
-        dmft.solve(DENSE, **DATA, weights=np.ones(4))
-    with pytest.raises(dmft.InputError, match="priors: data has no array of this name"):
-        dmft.solve(DENSE, **DATA, priors=np.ones(4))
+    refuses("Y_test: did you mean y_test?", dmft.solve, DENSE, **DATA, Y_test=[1.0])
+    refuses("weights: did you mean weight?", dmft.solve, DENSE, **DATA, weights=np.ones(4))
+    refuses("priors: data has no array of this name", dmft.solve, DENSE, **DATA, priors=np.ones(4))
 
 
 def quadrature(nodes):
@@ -156,31 +152,25 @@ def test_keys_go_over_a_dict_as_over_an_ini():
     """What they make idle there is left out; among themselves they must agree."""
     base = {"network": {"model": "dense"}, "training": {"optimizer": "adam", "beta2": 0.9}}
     assert "beta2" not in dmft.describe(base, **{"training.optimizer": "gd"}).settings["training"]
-    with pytest.raises(dmft.InputError, match="^--training.beta2=0.9: the key is used only when"):
-        dmft.describe({"network.model": "dense"}, **{"training.optimizer": "gd",
-                                                     "training.beta2": 0.9})
-    with pytest.raises(dmft.InputError, match="^--training.eta0=fast: not a number"):
-        dmft.describe(base | {"training.eta0": "fast"})
+    refuses("^--training.beta2=0.9: the key is used only when", dmft.describe,
+            {"network.model": "dense"}, **{"training.optimizer": "gd", "training.beta2": 0.9})
+    refuses("^--training.eta0=fast: not a number", dmft.describe, base | {"training.eta0": "fast"})
 
 
 def test_mistakes_of_newcomers(tmp_path):
     """A width that is not there, an ini for its result, the parameters of a run for settings."""
     ini = tmp_path / "mine.ini"
     ini.write_text("[network]\nmodel = dense\n")
-    with pytest.raises(dmft.InputError, match="is an ini, .* dmft-solve .*mine.ini writes mine.h5"):
-        dmft.load(ini)
+    refuses("is an ini, .* dmft-solve .*mine.ini writes mine.h5", dmft.load, ini)
     settings = {"network.model": "dense", "training.steps": 2, "solver.sites": 64,
                 "solver.replicates": 2, "reference.widths": [8, 16], "reference.seeds": 2}
     run = dmft.solve(settings, progress=False)
     with pytest.raises(dmft.InputError, match=r"reference\[100\]: .* widths are 8 16"):
         run.reference[100]  # pylint: disable=expression-not-assigned
     assert run.reference.get(100) is None and set(run.reference) == {8, 16}
-    with pytest.raises(dmft.InputError, match='give parameters."ini".'):
-        dmft.solve(run.parameters)
-    with pytest.raises(dmft.InputError, match="a result is no ini: give parameters"):
-        dmft.solve(run)
-    with pytest.raises(dmft.InputError, match=r"reference\['8'\]: .* widths are 8 16"):
-        run.weights("W1", "8")
+    refuses('give parameters."ini".', dmft.solve, run.parameters)
+    refuses("a result is no ini: give parameters", dmft.solve, run)
+    refuses(r"reference\['8'\]: .* widths are 8 16", run.weights, "W1", "8")
     again = dmft.solve(run.parameters["ini"], progress=False)
     assert again.limit["loss"].equals(run.limit["loss"])
 

@@ -178,13 +178,12 @@ static bool refused_script(const char *mode, const struct line *line) {
     char text[1024];
     size_t k = 0;
     FREED(run_free) struct run run;
-    struct err err;
     while (k < COUNT(around) && strcmp(around[k][0], mode))
         k++;
     FAIL_IF(k == COUNT(around), "no mode %s", mode);
     snprintf(text, sizeof text, "%s%s%s", around[k][1], line->field[0], around[k][2]);
-    support_script(&run, text, (const char *const *)line->field + 1, &err);
-    return refused_run(&run, &err, line);
+    support_script(&run, text, (const char *const *)line->field + 1, &failure);
+    return refused_run(&run, &failure, line);
 }
 
 static bool of_program(const char *mode) {

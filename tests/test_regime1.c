@@ -128,14 +128,13 @@ TEST(no_number_is_hidden) {
     static const char *const rho[] = {"network.rho=1", "network.rho=0.6666666666666666"};
     for (int k = 0; k < 2; k++) {
         RUN_AND_NET;
-        struct err err;
         support_run(&run,
                     "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nbias=trained\n"
                     "biases=0.7 0.1 -0.5\nq0=1\n[reference]\nwidths=32\n",
                     (const char *const[]){rho[k], NULL});
         support_net(&net, &run, 32, 0);
         support_numbers(&net, "b")[1] = NAN;
-        int code = net_evaluate(&net, run.config.training.loss, run.data.y, &err);
+        int code = net_evaluate(&net, run.config.training.loss, run.data.y, &failure);
         assert_true(code || !isfinite(net.output.loss));
     }
 }

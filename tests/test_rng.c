@@ -227,8 +227,8 @@ TEST(test_packing_never_collides) {
 static void fill(double *rows, size_t sites, int group, struct rng_stream stream, int first,
                  int count) {
     FREED(array_free) struct array array;
-    struct err err;
-    assert_int_equal(array_init(&array, &backend_cpu, sites, group, first + count, &err), CODE_OK);
+    assert_int_equal(array_init(&array, &backend_cpu, sites, group, first + count, &failure),
+                     CODE_OK);
     array.backend->normals(array_rows(&array, first, count), stream);
     array.backend->get(array_rows(&array, first, count), rows);
 }

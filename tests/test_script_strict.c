@@ -89,10 +89,9 @@ TEST(gates_that_condense) {
             (const char *const[]){"reference.widths=16", cases[k].change, cases[k].other, NULL});
         support_net(&net, &run, 16, 0);
         FAIL_IF(net.gates.condenses != cases[k].condenses, "%s %s", cases[k].ini, cases[k].change);
-        struct err err;
-        err_overflow(&err, "the loss is not finite");
-        net_remedy(&net, 1, &err);
-        assert_true((strstr(err.text, "or beta") != NULL) == cases[k].condenses);
+        err_overflow(&failure, "the loss is not finite");
+        net_remedy(&net, 1, &failure);
+        assert_true((strstr(failure.text, "or beta") != NULL) == cases[k].condenses);
     }
 }
 

@@ -48,12 +48,11 @@ static void check_same(const struct record *a, const struct record *b) {
 
 TEST(too_few_are_doubled) {
     FREED(run_free) struct run grown, given;
-    struct err err;
     support_run_text(&grown, (const char *const[]){"solver.sites=300", NULL}, text);
     grown.config.solver.grow = true;
-    assert_int_equal(notes_add(&grown.notes, "given_twice", "", -1, 0, &err, "twice"), CODE_OK);
-    int code = run_march(&grown, &err);
-    FAIL_IF(code, "%s", err.text);
+    assert_int_equal(notes_add(&grown.notes, "given_twice", "", -1, 0, &failure, "twice"), CODE_OK);
+    int code = run_march(&grown, &failure);
+    FAIL_IF(code, "%s", failure.text);
     int sites = grown.config.solver.sites;
     assert_true(sites == 600 || sites == 1200);
     int note = 0;
@@ -67,22 +66,21 @@ TEST(too_few_are_doubled) {
     TEXT(now, 32, "solver.sites=%d", sites);
     assert_string_equal(params_find(&grown.params, "solver", "sites")->text, strchr(now, '=') + 1);
     support_run_text(&given, (const char *const[]){now, NULL}, text);
-    assert_int_equal(run_march(&given, &err), CODE_OK);
+    assert_int_equal(run_march(&given, &failure), CODE_OK);
     check_same(&grown.results.limit, &given.results.limit);
 }
 
 /* A limit that diverges does not begin again, nor does one without the word. */
 TEST(others_stay) {
     FREED(run_free) struct run run;
-    struct err err;
     support_run_text(&run, (const char *const[]){"solver.sites=300", NULL}, text);
-    assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+    assert_int_equal(run_march(&run, &failure), CODE_NUMERICAL);
     assert_int_equal(run.config.solver.sites, 300);
     run_free(&run);
     support_run_text(&run, (const char *const[]){"solver.sites=300", "training.eta0=1e6", NULL},
                      text);
     run.config.solver.grow = true;
-    assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+    assert_int_equal(run_march(&run, &failure), CODE_NUMERICAL);
     assert_int_equal(run.config.solver.sites, 300);
     assert_int_equal(run.results.limit.cause[0], CAUSE_DIVERGED);
 }
@@ -90,14 +88,13 @@ TEST(others_stay) {
 /* Where memory ends, the failure is that of the sites that there were, and says so. */
 TEST(memory_ends_it) {
     FREED(run_free) struct run run;
-    struct err err;
     support_run_text(&run, (const char *const[]){"solver.sites=300", NULL}, text);
     run.config.solver.grow = true;
     run.config.solver.max_memory = 1e-3;
-    assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+    assert_int_equal(run_march(&run, &failure), CODE_NUMERICAL);
     assert_int_equal(run.config.solver.sites, 300);
-    assert_non_null(strstr(err.text, "too few sites"));
-    assert_non_null(strstr(err.text, "sites = auto goes no further"));
+    assert_non_null(strstr(failure.text, "too few sites"));
+    assert_non_null(strstr(failure.text, "sites = auto goes no further"));
 }
 
 /* Kinds of sites that a network has grow together; those of others are not recorded, since no ini

@@ -36,11 +36,10 @@ TEST_AFTER(clean, states_are_due) {
     static const double minutes[] = {10, 0, 3, 0, 0};
     for (int k = 0; k < 5; k++) {
         FREED(run_free) struct run run = {0};
-        struct err err;
         double now = base_seconds();
         log_init(&run.log, false);
-        if (run_configure(&run, "case.ini", k > 0, override + (k ? k - 1 : 0), &err))
-            fail_msg("%s", err.text);
+        if (run_configure(&run, "case.ini", k > 0, override + (k ? k - 1 : 0), &failure))
+            fail_msg("%s", failure.text);
         assert_true(states_minutes(&run) == minutes[k]);
         double late = now - 60 * minutes[k] - 1;
         bool any = minutes[k] > 0;

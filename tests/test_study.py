@@ -15,6 +15,7 @@ import dmft
 import h5py
 import numpy as np
 import pytest
+from refusing import refuses
 from dmft.study import command, marks, objective, place, tables
 from dmft.study.cells import Cell, Measured
 from dmft.study.grid import POWER, Grid
@@ -37,9 +38,8 @@ def test_two_threads_do_not_write_one_sweep(tmp_path):
     folder.mkdir()
     with open(folder / "lock", "a+b") as file:
         place.lock(file)
-        with pytest.raises(dmft.InputError, match="another dmft-sweep is at work"):
-            dmft.sweep(BASE | {"sweep.training.eta0": "0.1 0.2"}, output=tmp_path / "s.h5",
-                       progress=False)
+        refuses("another dmft-sweep is at work", dmft.sweep,
+                BASE | {"sweep.training.eta0": "0.1 0.2"}, output=tmp_path / "s.h5", progress=False)
 
 
 def test_a_worker_that_was_killed_is_told():
@@ -181,23 +181,20 @@ def test_entries_of_series(group, words, mean, error, runs):
     ("late", "the first axis of limit/late is not t")])
 def test_entries_that_are_not_there(group, words, sentence):
     what = objective.read(words)
-    with pytest.raises(dmft.InputError, match=sentence):
-        objective.read_series(group, what.series, what.entry)
+    refuses(sentence, objective.read_series, group, what.series, what.entry)
 
 
 @pytest.mark.parametrize("words", [
     "y[", "y[x]", "y[-1]", "y[1", "y[1]x", "y[1][]", "y[mean]", "y[1][last]",
     "y[1][0][0][0][0][0][0][0][0][0]", "[1]", "time_to=0", "time_to", "time_to=inf", "y" * 64])
 def test_objectives_that_are_none(words):
-    with pytest.raises(dmft.InputError, match=r"NAME\[t\]\[i\]\.\.\."):
-        objective.read(words)
+    refuses(r"NAME\[t\]\[i\]\.\.\.", objective.read, words)
 
 
 def test_a_time_behind_the_last_and_a_loss_that_is_never_reached(done):
     """Nothing failed: the first is refused, and of the second nothing else is said."""
-    with pytest.raises(dmft.InputError, match=r"loss\[1000\]: no run has a time t = 1000; the "
-                                              "last one is 2"):
-        done.find_optimum(objective="loss[1000]")
+    refuses(r"loss\[1000\]: no run has a time t = 1000; the " "last one is 2", done.find_optimum,
+            objective="loss[1000]")
     assert (done.find_optimum(objective="loss[2]").reason == done.optimum.reason).all()
     never = done.find_optimum(objective="time_to=1e-30")
     reasons = dict(one.split(": ", 1) for one in never.attrs["reasons"].split("; "))
@@ -325,8 +322,7 @@ def test_what_another_run_left_is_not_replaced(done):
     with h5py.File(out + ".partial", "w") as file:
         file.attrs["program"] = "dmft-solve"
     for words in (["--optimum", done.path, "-o", out], [units_ini(done), "-o", out]):
-        with pytest.raises(dmft.InputError, match="again.h5.partial is there, of a run of dmft-s"):
-            command.call(words, False)
+        refuses("again.h5.partial is there, of a run of dmft-s", command.call, words, False)
         assert h5py.File(out + ".partial").attrs["program"] == "dmft-solve"
     command.call([*words, "--force"], False)
     os.unlink(out)
@@ -419,8 +415,7 @@ def test_a_sum_is_of_the_bytes_and_the_whole_name(tmp_path):
     where = str(tmp_path / "out.sum")
     (tmp_path / "sub").mkdir()
     (tmp_path / "data.h5").write_text("bytes")
-    with pytest.raises(dmft.InputError, match="its sum in .* is missing"):
-        place.check_sum(str(tmp_path / "data.h5"), where)
+    refuses("its sum in .* is missing", place.check_sum, str(tmp_path / "data.h5"), where)
     place.keep_sum(None, where)
     for name, word, known in [("data.h5", "bytes", True), ("sub/data.h5", "bytes", True),
                               ("sub/eata.h5", "bytes", False), ("sub/data.h6", "bytes", False),

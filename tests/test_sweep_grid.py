@@ -12,6 +12,7 @@ import dmft
 import h5py
 import numpy as np
 import pytest
+from refusing import refuses
 from sweeping import (DENSE, SHORT, axes, call, in_a_folder, of, refused, sweep, units, written)
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
@@ -241,8 +242,7 @@ def test_a_refusal_of_the_command():
     ("a.x = 1 18446744073709551615 18446744073709551614\n",
      "values must increase or decrease, each once, but 18446744073709551614 follows")])
 def test_too_much_is_refused(lines, sentence):
-    with pytest.raises(dmft.InputError, match=sentence):
-        sweep(SHORT + lines)
+    refuses(sentence, sweep, SHORT + lines)
     assert not os.path.exists("out.d")
 
 
@@ -259,19 +259,17 @@ def test_each_program_names_the_other():
             "sweep.ini")
     refused("and no ini or keys", "--optimum", "out.h5", "--training.eta0=1")
     refused("it takes no -o", "--points", "sweep.ini", "-o", "out.h5")
-    with pytest.raises(dmft.InputError, match=r"sweep.ini:17: \[sweep\]: a sweep over values of "
-                                              "keys is run by dmft-sweep"):
-        dmft.solve("sweep.ini", output="out.h5", progress=False)
+    refuses(r"sweep.ini:17: \[sweep\]: a sweep over values of " "keys is run by dmft-sweep",
+            dmft.solve, "sweep.ini", output="out.h5", progress=False)
 
 
 def test_directions_are_checked():
     """What depends on the directions of the inputs is checked before anything runs, of each unit:
     Adam takes all coordinates for directions."""
     more = ["--data.dimension=10", "--reference.draws=balanced"]
-    with pytest.raises(dmft.InputError, match="balanced draws over 8 input directions need N >= 9"
-                                              ".*N = 4"):
-        sweep(SHORT + "training.eta0 = 0.1 0.2\n", *more, "--data.inputs=8",
-              "--reference.widths=4 16")
+    refuses("balanced draws over 8 input directions need N >= 9" ".*N = 4", sweep,
+            SHORT + "training.eta0 = 0.1 0.2\n", *more, "--data.inputs=8",
+            "--reference.widths=4 16")
     with pytest.raises(dmft.InputError, match="balanced draws over 10 input directions need "
                                               "N >= 11.*") as error:
         sweep(SHORT + "training.optimizer = gd adam\n", *more)

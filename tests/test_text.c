@@ -77,7 +77,6 @@ TEST(near_names) {
 /* A sentence that was cut, and one that was cut before it went on. */
 TEST(cut_characters) {
     static const unsigned codes[] = {0xa0, 0x7ff, 0x800, 0xffff, 0x10000, LAST};
-    struct err err;
     char path[2049];
     for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
         char text[16] = "ab", letter[5], wanted[16];
@@ -95,14 +94,14 @@ TEST(cut_characters) {
     }
     for (size_t k = 0; k < 1024; k++)
         memcpy(path + 2 * k, "\xc3\xa9", 3);
-    err_set(&err, CODE_INPUT, "%s: cannot be opened", path);
-    assert_null(text_find_bad(err.text));
-    assert_true(strlen(err.text) + 2 == sizeof err.text);
-    err_set(&err, CODE_INPUT, "%.1599s: cannot be opened", path);
-    assert_null(text_find_bad(err.text));
-    assert_non_null(strstr(err.text, "?: cannot be opened"));
-    err_set(&err, CODE_INPUT, "two\nlines \xff");
-    assert_string_equal(err.text, "two\nlines ?");
+    err_set(&failure, CODE_INPUT, "%s: cannot be opened", path);
+    assert_null(text_find_bad(failure.text));
+    assert_true(strlen(failure.text) + 2 == sizeof failure.text);
+    err_set(&failure, CODE_INPUT, "%.1599s: cannot be opened", path);
+    assert_null(text_find_bad(failure.text));
+    assert_non_null(strstr(failure.text, "?: cannot be opened"));
+    err_set(&failure, CODE_INPUT, "two\nlines \xff");
+    assert_string_equal(failure.text, "two\nlines ?");
 }
 
 TEST(values_without_quotes_and_comments) {

@@ -26,16 +26,14 @@ int support_script(struct run *run, const char *text, const char *const *overrid
 }
 
 void support_script_run(struct run *run, const char *text, const char *const *overrides) {
-    struct err err;
-    FAIL_IF(support_script(run, text, overrides, &err), "%s", err.text);
+    FAIL_IF(support_script(run, text, overrides, &failure), "%s", failure.text);
 }
 
 void support_refuse_script(const char *text, const char *const *overrides, const char *sentence) {
     FREED(run_free) struct run run;
-    struct err err;
-    int code = support_script(&run, text, overrides, &err);
-    if (code != CODE_INPUT || !strstr(err.text, sentence))
-        fail_msg("%s\n gives %d: %s\n not: %s", text, code, err.text, sentence);
+    int code = support_script(&run, text, overrides, &failure);
+    if (code != CODE_INPUT || !strstr(failure.text, sentence))
+        fail_msg("%s\n gives %d: %s\n not: %s", text, code, failure.text, sentence);
 }
 
 void support_scripts_agree(const char *const text[2], const char *const *overrides) {

@@ -62,7 +62,6 @@ bool support_small(struct run *run, const struct model *model, const char *const
     char file[64], *all[32] = {"data.inputs=4",     "training.steps=6",    "solver.replicates=2",
                                "reference.seeds=2", "reference.widths=16", "solver.sites=136"};
     const char *keys = model->solver_keys ? model->solver_keys : "";
-    struct err err;
     int count = 6;
     if (strstr(keys, "expert_sites") && strcmp(model->name, "residual")) /* has its experts */
         all[count++] = "solver.expert_sites=64";
@@ -72,12 +71,12 @@ bool support_small(struct run *run, const struct model *model, const char *const
         all[count++] = (char *)(uintptr_t)overrides[k];
     snprintf(file, sizeof file, "data/%s.ini", model->name);
     *run = (struct run){0};
-    int code = run_configure(run, file, count, all, &err);
+    int code = run_configure(run, file, count, all, &failure);
     if (!code)
         return true;
     run_free(run);
-    FAIL_IF(code != CODE_INPUT, "%s: %s", file, err.text);
-    print_message("%s: %s\n", file, err.text);
+    FAIL_IF(code != CODE_INPUT, "%s: %s", file, failure.text);
+    print_message("%s: %s\n", file, failure.text);
     return false;
 }
 
@@ -201,7 +200,7 @@ double *support_matrix(const struct map *map) {
 static void matrix_put(struct map *map, const double *W) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
     struct history_state *history = history_of(map);
-    double *q, *Z;
+    FREED(base_free) double *q, *Z;
     ASK(base_alloc(&q, m * m, sizeof *q, err));
     ASK(base_alloc(&Z, m * n, sizeof *Z, err));
     for (size_t j = 0; j < m; j++) {
@@ -214,8 +213,6 @@ static void matrix_put(struct map *map, const double *W) {
     ASK(array_reserve(&history->Z, (int)m, err));
     history->q.backend->put(array_all(&history->q), q);
     history->Z.backend->put(array_all(&history->Z), Z);
-    free(q);
-    free(Z);
 }
 
 /* The host numbers or rows of a parameter. */

@@ -37,6 +37,9 @@
     { __VA_ARGS__ }
 #define ROW(...)                                                                                   \
     { __VA_ARGS__ }
+/* What a call says that fails or is refused. */
+__attribute__((unused)) static struct err failure;
+
 /* Declares a string and prints it. */
 #define TEXT(name, size, ...)                                                                      \
     char name[size];                                                                               \

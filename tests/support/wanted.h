@@ -8,12 +8,11 @@
  * there. */
 static inline bool wanted(const struct backend *backend, const char *only) {
     double bytes;
-    struct err err;
     if (only && strcmp(only, backend->name))
         return false;
-    if (!backend->open(&bytes, &err))
+    if (!backend->open(&bytes, &failure))
         return true;
-    printf("[  SKIPPED ] %s\n", err.text);
+    printf("[  SKIPPED ] %s\n", failure.text);
     return false;
 }
 
