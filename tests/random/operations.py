@@ -58,16 +58,14 @@ class Operations(Trained):
         k = "" if word.startswith("sigma") and word != "sigmoid" or self.chance(0.6) else \
             f", {self.any(0.5, 1.5, -1)}"
         bounded = word in ("tanh", "erf", "sigmoid")
-        return self.add(f"{word}({x}{k})", x.on, x.per, [x],
-                        size=1 if bounded else 1.5 * x.size, bounded=bounded,
-                        vanishes=x.vanishes and word not in ("sigmoid", "softplus") or
-                        word in ("relu", "sigma", "sigma_of_experts"),
-                        positive=word == "sigmoid")
+        return self.of(f"{word}({x}{k})", x, size=1 if bounded else 1.5 * x.size, bounded=bounded,
+                       vanishes=x.vanishes and word not in ("sigmoid", "softplus") or
+                       word in ("relu", "sigma", "sigma_of_experts"), positive=word == "sigmoid")
 
     def exponential(self) -> Value:
         x = self.tame(self.pick(lambda v: v.on and v.per in ("input", "token")), 0)
         k = self.any("", ", 0.5", ", -1")
-        e = self.add(f"exp({x}{k})", x.on, x.per, [x], size=1.5, positive=True, bounded=True)
+        e = self.of(f"exp({x}{k})", x, size=1.5, positive=True, bounded=True)
         if self.chance(0.7):
             return e
         if self.chance(0.5):
@@ -103,7 +101,7 @@ class Operations(Trained):
             return None
         x = self.like(y)
         if x is None or self.chance(0.3):
-            return self.add(f"{self.any(1, 0.5)} / {y}", y.on, y.per, [y], size=2)
+            return self.of(f"{self.any(1, 0.5)} / {y}", y, size=2)
         x = self.tame(x)
         return self.add(f"{x} / {y}", y.on, y.per, [x, y], size=2 * x.size, vanishes=x.vanishes)
 
@@ -111,11 +109,11 @@ class Operations(Trained):
         x, k = self.rows(), self.any("0.5 * {}", "{} / 2", "-{}", "{} * 1.5", "scale * {}")
         if "scale" in k:
             self.words.add("key")
-        return self.add(k.format(x), x.on, x.per, [x], size=1.5 * x.size, vanishes=x.vanishes)
+        return self.of(k.format(x), x, size=1.5 * x.size, vanishes=x.vanishes)
 
     def norm(self) -> Value | None:
         x = self.pick(lambda v: v.on and v.per in ("input", "token") and not v.vanishes)
-        return x and self.add(f"norm({x})", x.on, x.per, [x])
+        return x and self.of(f"norm({x})", x)
 
     def between(self) -> Value | None:
         x = self.rows()
@@ -172,7 +170,7 @@ class Operations(Trained):
             text = f"balance_select({x}, {x.on}.sites // 2, " + \
                 rate % f'"s{self.name("")}"' + ")"
             self.words.add("balance_select of rows")
-        mask = self.add(text, x.on, x.per, [x], [], moves=False, bounded=True)
+        mask = self.of(text, x, [], moves=False, bounded=True)
         y = self.like(mask, moves=True) or x
         y = self.tame(y)
         return self.add(f"{mask} * {y}", x.on, x.per, [mask, y], [y], size=y.size,
@@ -207,8 +205,8 @@ class Operations(Trained):
         else:
             start = f"normals({s.K})" if self.chance(0.3) else draw()
         W, scale, _ = self.matrix("bias")
-        return self.add(f"bias({s}, {start}, {W})", None, s.per, [s], K=s.K, size=s.size + scale,
-                        vanishes=s.vanishes, weighted=True, same=False)
+        return self.of(f"bias({s}, {start}, {W})", s, K=s.K, size=s.size + scale,
+                       vanishes=s.vanishes, weighted=True, same=False)
 
     def mean_of_sites(self) -> Value:
         x = self.tame(self.rows())
@@ -246,9 +244,9 @@ class Operations(Trained):
             text = f'balance_select({s}, {K}, {{eta_bias = {eta}, {sign}' \
                 f'name = "s{self.name("")}"}})'
             self.words.add("balance_select of numbers")
-        mask = self.add(text, None, s.per, [s], [], K=s.K, moves=False, bounded=True)
+        mask = self.of(text, s, [], K=s.K, moves=False, bounded=True)
         s = self.tame(s, 0)
-        e = self.add(f"exp({s})", None, s.per, [s], K=s.K, positive=True, size=1.5, bounded=True)
+        e = self.of(f"exp({s})", s, K=s.K, positive=True, size=1.5, bounded=True)
         if self.chance(0.5) and self.chance(0.7):
             coefficient = f"{0.1 * s.K / K:.3f}"
             text = f"{coefficient} * sum(mean_of_rows({mask}) * mean_of_rows({e} / sum({e})))"
@@ -274,48 +272,41 @@ class Operations(Trained):
                             size=max(s.size, other.size), vanishes=s.vanishes or other.vanishes,
                             K=2 * s.K + 1, positive=s.positive and other.positive)
         if kind == "tanh":
-            return self.add(f"tanh({s})", None, s.per, [s], vanishes=s.vanishes,
-                            **more | {"bounded": True})
+            return self.of(f"tanh({s})", s, vanishes=s.vanishes, **more | {"bounded": True})
         if kind == "function":
             word = self.any("erf", "relu", "gelu", "silu", "softplus", "sin", "cos")
             k = self.any("", ", 0.5", ", -1.5")
-            return self.add(f"{word}({t}{k})", None, s.per, [t], size=1.5 * t.size + 1,
-                            vanishes=True, **more)
+            return self.of(f"{word}({t}{k})", t, size=1.5 * t.size + 1, vanishes=True, **more)
         if kind == "exp":
             t = self.tame(s, 0)
-            return self.add(f"exp({t})", None, s.per, [t], size=1.5, positive=True,
-                            **more | {"bounded": True})
+            return self.of(f"exp({t})", t, size=1.5, positive=True, **more | {"bounded": True})
         if kind == "log of square":
-            return self.add(f"log(1 + {t} ^ 2)", None, s.per, [t], vanishes=s.vanishes, **more)
+            return self.of(f"log(1 + {t} ^ 2)", t, vanishes=s.vanishes, **more)
         if kind == "log_sum_exp":
-            return self.add(f"log_sum_exp({t})", None, s.per, [t], size=t.size + 1,
-                            **more | {"K": 1})
+            return self.of(f"log_sum_exp({t})", t, size=t.size + 1, **more | {"K": 1})
         if kind == "square":
-            return self.add(f"{t} ^ 2", None, s.per, [t], size=t.size ** 2, vanishes=s.vanishes,
-                            **more)
+            return self.of(f"{t} ^ 2", t, size=t.size ** 2, vanishes=s.vanishes, **more)
         if kind in ("log", "root", "over"):
             if not s.positive:
                 return None
             text = {"log": f"log({s})", "root": f"{s} ^ {self.any(0.5, -0.5)}",
                     "over": f"{self.any(1, 0.5)} / ({s} + 0.3)"}[kind]
-            return self.add(text, None, s.per, [s], size=2, vanishes=kind == "log",
-                            positive=kind != "log", **more)
+            return self.of(text, s, size=2, vanishes=kind == "log", positive=kind != "log", **more)
         if kind == "plus":
-            return self.add(f"{s} {self.any('+', '-')} 0.5", None, s.per, [s], size=s.size + 0.5,
-                            vanishes=True, **more)
+            return self.of(f"{s} {self.any('+', '-')} 0.5", s, size=s.size + 0.5, vanishes=True,
+                           **more)
         if kind == "times":
-            return self.add(self.any(f"0.5 * {s}", f"-{s}", f"{s} / 2"), None, s.per, [s],
-                            size=s.size, vanishes=s.vanishes, **more)
+            return self.of(self.any(f"0.5 * {s}", f"-{s}", f"{s} / 2"), s, size=s.size,
+                           vanishes=s.vanishes, **more)
         if kind == "stop":
-            return self.add(f"stop({s})", None, s.per, [s], [], moves=False, size=s.size,
-                            positive=s.positive, vanishes=s.vanishes, **more)
+            return self.of(f"stop({s})", s, [], moves=False, size=s.size, positive=s.positive,
+                           vanishes=s.vanishes, **more)
         if kind == "sum":
-            return self.add(f"sum({t})", None, s.per, [t], size=t.K * t.size,
-                            positive=s.positive and t is s, vanishes=not s.positive,
-                            **more | {"K": 1})
+            return self.of(f"sum({t})", t, size=t.K * t.size, positive=s.positive and t is s,
+                           vanishes=not s.positive, **more | {"K": 1})
         if kind == "pick":
-            return self.add(f"0.5 + {t}[{self.random.randint(1, t.K)}]", None, s.per, [t],
-                            size=t.size, vanishes=True, **more | {"K": 1})
+            return self.of(f"0.5 + {t}[{self.random.randint(1, t.K)}]", t, size=t.size,
+                           vanishes=True, **more | {"K": 1})
         other = self.like(t)
         if other is None:
             return None
@@ -335,15 +326,15 @@ class Operations(Trained):
             return None
         kind = self.any("lag", "pool", "mix")
         if kind == "lag":
-            return self.add(f"lag({s}, {self.any(1, 1, 2, -1)})", None, s.per, [s], size=s.size,
-                            vanishes=True, **more)
+            return self.of(f"lag({s}, {self.any(1, 1, 2, -1)})", s, size=s.size, vanishes=True,
+                           **more)
         if kind == "pool":
             return self.add(f"pool({s})", None, "input", [s], size=s.size, vanishes=s.vanishes,
                             positive=s.positive, **more)
         weights = ", ".join("{" + ", ".join(f"{self.random.uniform(0.1, 1) / self.n:.3f}"
                                             for _ in range(self.n)) + "}" for _ in range(self.n))
-        return self.add(f"mix({s}, {{{weights}}})", None, s.per, [s], size=s.size,
-                        vanishes=s.vanishes, positive=s.positive, **more)
+        return self.of(f"mix({s}, {{{weights}}})", s, size=s.size, vanishes=s.vanishes,
+                       positive=s.positive, **more)
 
     # --- tokens ----------------------------------------------------------------------------------
 

@@ -56,7 +56,6 @@ class Trained(Values):
     def stop_of_rows(self) -> Value:
         """Rows beside themselves without a gradient."""
         x = self.tame(self.rows())
-        y = self.add(f"stop({x})", x.on, x.per, [x], [], moves=False, size=x.size,
-                     vanishes=x.vanishes)
+        y = self.of(f"stop({x})", x, [], moves=False, size=x.size, vanishes=x.vanishes)
         return self.add(f"{x} - 0.5 * {y}", x.on, x.per, [x, y], [x], size=1.5 * x.size,
                         vanishes=x.vanishes)

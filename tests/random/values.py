@@ -75,6 +75,10 @@ class Values(Settings):
         self.values.append(v)
         return v
 
+    def of(self, text: str, x: Value, passes=None, **more) -> Value:
+        """A value of x alone, over its population and of the same inputs or tokens."""
+        return self.add(text, x.on, x.per, [x], passes, **more)
+
     def rows(self, per: str | None = None) -> Value:
         """Any rows that are of inputs or of tokens."""
         return self.pick(lambda v: v.on and v.per == (per or v.per) and v.per in ("input", "token"))
@@ -94,7 +98,7 @@ class Values(Settings):
         if x.size <= most:
             return x
         self.words.add("tanh")
-        return self.add(f"tanh({x})", x.on, x.per, [x], K=x.K, bounded=True, vanishes=x.vanishes)
+        return self.of(f"tanh({x})", x, K=x.K, bounded=True, vanishes=x.vanishes)
 
     def matrix(self, kind: str, **said) -> tuple[str, float, bool]:
         """(text, its scale, whether it starts at zero)."""
