@@ -160,11 +160,7 @@ TEST(wrong_numbers_are_named) {
                       shape[] = "an array has an impossible shape",
                       sites[] = "its arrays have other sites", other[] = "an array has another",
                       cut[] = "it is too short";
-    static const struct {
-        int at, bytes;
-        int64_t number;
-        const char *said;
-    } cases[] = {
+    static const STRUCT(int at, bytes; int64_t number; const char *said) cases[] = {
         {TEXT, 8, 0, length},
         {TEXT, 8, (1 << 28) + 1, length},
         {TEXT, 8, 1 << 28, cut},

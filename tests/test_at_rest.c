@@ -18,10 +18,7 @@ static void march(struct run *run, const char *parameterization, const char *rea
 }
 
 TEST(rests_with_a_zero_read_out_in_mup) {
-    static const struct {
-        const char *parameterization, *read_out, *optimizer;
-        bool rests;
-    } table[] = {
+    static const STRUCT(const char *parameterization, *read_out, *optimizer; bool rests) table[] = {
         /* weights decay, and kernels with them */
         {"network.parameterization=mup", "network.read_out=zero", "training.weight_decay=0.01",
          true},

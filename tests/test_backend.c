@@ -416,15 +416,12 @@ static void test_no_memory_within_an_operation(void **state UNUSED) {
     array_free(&x), array_free(&y);
 }
 
-static const struct {
-    const char *name;
-    check *check;
-} operations[] = LIST({"test_put_and_get", check_put_and_get}, {"test_normals", check_normals},
-                      {"test_dots", check_dots}, {"test_averages", check_averages},
-                      {"test_combine", check_combine}, {"test_pointwise", check_pointwise},
-                      {"test_multiply", check_multiply}, {"test_group_sum", check_group_sum},
-                      {"test_top", check_top}, {"test_rows_helpers", check_rows_helpers},
-                      {"test_append", check_append});
+static const STRUCT(const char *name; check * check) operations[] = LIST(
+    {"test_put_and_get", check_put_and_get}, {"test_normals", check_normals},
+    {"test_dots", check_dots}, {"test_averages", check_averages}, {"test_combine", check_combine},
+    {"test_pointwise", check_pointwise}, {"test_multiply", check_multiply},
+    {"test_group_sum", check_group_sum}, {"test_top", check_top},
+    {"test_rows_helpers", check_rows_helpers}, {"test_append", check_append});
 
 __attribute__((constructor)) static void operations_are_tests(void) {
     for (size_t i = 0; i < LENGTH(operations); i++)

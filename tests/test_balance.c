@@ -7,9 +7,7 @@
 #define FEW "network.experts=4", "network.bias=fixed", "network.biases=0.9 0.3 -0.3 -0.9"
 
 TEST(gradient_by_differences) {
-    static const struct {
-        const char *file, *more[10];
-    } cases[] = {
+    static const STRUCT(const char *file, *more[10]) cases[] = {
         ROW("data/regime1.ini", {FEW, "network.gate=softmax", "network.rho=0.5",
                                  "network.balance_loss=0.7", "network.q0=1"}),
         {"data/regime1.ini",
@@ -162,9 +160,7 @@ static void loads(const char *file, const char *const *more, const char *eta_bia
  * of it stays. In the limit of a few experts all inputs have nearly the same logits, and take turns
  * together. */
 TEST(biases_balance) {
-    static const struct {
-        const char *file, *more[10];
-    } cases[] = {
+    static const STRUCT(const char *file, *more[10]) cases[] = {
         {"data/regime1.ini", {FEW, "network.rho=0.25", "network.q0=2"}},
         {"data/regime2.ini", {"network.rho=0.25", "network.kappa=0.5", "solver.expert_sites=64"}},
     };

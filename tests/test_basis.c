@@ -156,10 +156,7 @@ static int check_residual(const double *x, int base, int n, size_t sites, int gr
     return kept;
 }
 
-static const struct {
-    size_t sites;
-    int group;
-} shapes[] = {{64, 1}, {257, 1}, {771, 3}, {1000, 2}};
+static const STRUCT(size_t sites; int group) shapes[] = {{64, 1}, {257, 1}, {771, 3}, {1000, 2}};
 
 /* Row mu = sum_k c_k (normal row k) for four terms {k, c_k}; k is counted from 1. */
 struct mixture {

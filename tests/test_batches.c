@@ -138,9 +138,7 @@ TEST(a_batch_of_all_inputs_is_full_batch) {
  * what biases of kinds of tokens and gradients at the start ask of tokens; more directions than the
  * training inputs have; looks in several parts, the last one not full. */
 TEST(test_inputs_leave_no_trace) {
-    static const struct {
-        const char *file, *overrides[6];
-    } cases[] = {
+    static const STRUCT(const char *file, *overrides[6]) cases[] = {
         {"data/dense.ini", {"output.kernels=full", "output.responses=yes"}},
         {"data/dense.ini", {"training.batch=3", "reference.draws=balanced"}},
         {"data/resnet.ini", {"training.batch=3", "output.kernels=full", "output.responses=yes"}},
@@ -338,12 +336,10 @@ TEST(several_read_ins) {
 
 /* Each input has draws of its own, however many rows there are on a population. */
 TEST(draws_of_looks_do_not_overlap) {
-    static const struct {
-        const char *depth, *tokens;
-        uint32_t stride;
-    } cases[] = {{"network.depth=3", "data.tokens=1", 256},
-                 {"network.depth=16", "data.tokens=16", 256},
-                 {"network.depth=32", "data.tokens=16", 512}};
+    static const STRUCT(const char *depth, *tokens; uint32_t stride)
+        cases[] = {{"network.depth=3", "data.tokens=1", 256},
+                   {"network.depth=16", "data.tokens=16", 256},
+                   {"network.depth=32", "data.tokens=16", 512}};
     for (int i = 0; i < 3; i++) {
         const char *more[] = {cases[i].depth, cases[i].tokens, NULL};
         FREED(run_free) struct run run;

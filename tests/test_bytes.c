@@ -8,10 +8,7 @@
 /* Ways of training, and how much may be announced of a limit for each byte that is used: bases hold
  * less than their bound, the more the more evaluations it counts on (bs32); the entries of Adam are
  * known beforehand. */
-static const struct {
-    double most;
-    const char *more[4];
-} ways[] = {
+static const STRUCT(double most; const char *more[4]) ways[] = {
     {2.3, {"training.optimizer=gd"}},
     {2.7, {"training.optimizer=momentum", "training.eta0=0.05"}},
     {1.4, {"training.optimizer=adam", "training.eta0=0.02", "solver.sites=512"}},
@@ -103,9 +100,7 @@ static int measured(void *context, struct net *net, int t, struct err *err) {
 /* Kernels and responses between 160 rows over 16 sites, and Anderson's memory of them where sweeps
  * come near enough for it. */
 TEST(fixed_points) {
-    static const struct {
-        const char *file, *more[5];
-    } cases[] = {
+    static const STRUCT(const char *file, *more[5]) cases[] = {
         {"data/dense.ini", {"network.depth=3"}},
         {"data/dense.ini",
          {"network.depth=3", "solver.anderson=3", "training.eta0=0.05", "training.gamma0=0.1"}},
@@ -143,11 +138,7 @@ TEST(thin_matrices) {
         "network.program_text=local a = population('a', {size = key('depth') / 3}) "               \
         "local h = read_in(a, 'W1') read_out(sum(look(h, 400, 'Q')) * h, 'w')"
 #define WIDE "data.inputs=400", "data.dimension=400", "network.depth=1"
-    static const struct {
-        int N;
-        double most;
-        const char *file, *more[4];
-    } cases[] = {
+    static const STRUCT(int N; double most; const char *file, *more[4]) cases[] = {
         {0, 1.1, "examples/dense.ini", {LOOK}},
         {512, 1.1, "examples/dense.ini", {LOOK}},
         {0, 1.1, "data/dense.ini", {WIDE}},

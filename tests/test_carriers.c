@@ -14,10 +14,7 @@
 /* A mask of K sites is K equal sites and nothing; zeros are all equal. The twenty inputs do not fit
  * into one block of rows. */
 TEST(masks_have_as_many_as_they_select) {
-    static const struct {
-        const char *ini;
-        double sites;
-    } table[] = {
+    static const STRUCT(const char *ini; double sites) table[] = {
         {PROGRAM("top(h, {share = 0.25})") HEAD, 128},
         {PROGRAM("2 * top(h, 8)") HEAD, 8},
         {PROGRAM("relu(-relu(h))") HEAD, 512},

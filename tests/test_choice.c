@@ -135,12 +135,9 @@ TEST(what_is_no_number) {
  * router starts at zero, but neither where it never learns, nor by order among those that biases
  * have chosen. */
 TEST(random_limits) {
-    static const struct {
-        const char *capacity, *router, *rate, *by_gate;
-        bool random;
-    } cases[] = {{"0", "1", "4", "no", true},  {"0", "0", "4", "no", true},
-                 {"0", "0", "0", "no", false}, {"1", "0", "4", "no", false},
-                 {"1", "0", "4", "yes", true}, {"1", "1", "0", "yes", true}};
+    static const STRUCT(const char *capacity, *router, *rate, *by_gate; bool random) cases[] = {
+        {"0", "1", "4", "no", true},  {"0", "0", "4", "no", true},  {"0", "0", "0", "no", false},
+        {"1", "0", "4", "no", false}, {"1", "0", "4", "yes", true}, {"1", "1", "0", "yes", true}};
     for (size_t k = 0; k < COUNT(cases); k++) {
         char text[4][64];
         const char *names[] = {"capacity", "router", "router_rate", "by_gate"},

@@ -144,9 +144,7 @@ CLEAN_TEST(test_fixed_point_that_does_not_converge) {
  * knew the first window alone; and a horizon that has not grown to the end is what is missing, not
  * a change of the kernels up to it. */
 CLEAN_TEST(test_fixed_point_of_adaptive_steps_that_ends_early) {
-    static const struct {
-        const char *more, *says[4];
-    } cases[] = {
+    static const STRUCT(const char *more, *says[4]) cases[] = {
         {"eta0 = 2\nrtol = 2e-3\nsteps = 4\n[solver]\nsites = 256\nmax_memory = 0.1\n",
          {"the steps come to", "at 4 of 4 measured times", "raise rtol and atol or max_memory"}},
         {"eta0 = 3\nrtol = 1e-4\natol = 1e-4\nsteps = 30\n[solver]\nsites = 64\ntolerance = 1e-5\n",

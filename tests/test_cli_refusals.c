@@ -39,10 +39,7 @@ CLEAN_TEST(test_unused_keys_at_their_defaults) {
 }
 
 CLEAN_TEST(test_permissions) {
-    static const struct {
-        const char *arg[6], *part[3];
-        int code;
-    } table[] = {
+    static const STRUCT(const char *arg[6], *part[3]; int code) table[] = {
         {{"locked.ini"}, {"locked.ini: cannot be opened: Permission denied"}, 2},
         {{"data.ini"}, {"data file locked.h5: cannot be opened: Permission denied"}, 2},
         {{"small.ini", "-o", "locked/out.h5"}, {"locked/out.h5", "Permission denied"}, 1},

@@ -91,10 +91,7 @@ static void drop(struct oracle_state *s) {
 
 /* The series of a term of the papers: that of a matrix, whatever its name is, or of its own name.
  * gamma: a cotangent, gamma0 times the papers' gradient. */
-static const struct {
-    const char *term, *series[3];
-    bool gamma;
-} names[] = {
+static const STRUCT(const char *term, *series[3]; bool gamma) names[] = {
     {"h1_init", {"W1_init"}, false},
     {"h1_eff", {"W1_eff"}, false},
     {"psi", {"Q"}, false},

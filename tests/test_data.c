@@ -23,10 +23,7 @@ FOLDER_TEST(test_data) {
 
 /* X_test and y_test follow; what is wrong with them is said by their names. */
 FOLDER_TEST(test_test_inputs) {
-    static const struct {
-        struct set X, y;
-        const char *part;
-    } cases[] = {
+    static const STRUCT(struct set X, y; const char *part) cases[] = {
         {SET("double", NULL, 2, 3), SET("double", NULL, 2), NULL},
         {SET("double", NULL, 2, 4), SET("double", NULL, 2), "X has 3 numbers in each and X_test 4"},
         {SET("double", NULL, 2, 3), SET("double", NULL, 3), "X_test has 2 inputs and y_test has 3"},

@@ -126,11 +126,7 @@ FOLDER_TEST(test_test_targets) {
     const char *const names[] = {"X", "y", "X_test", "y_test"};
     const struct set labels = SET("int", NUMBERS(0, 1, 0), 3);
     const struct set large = SET("int", NUMBERS(0, 2, 0), 3);
-    const struct {
-        struct set set[4];
-        const struct loss *loss;
-        const char *part;
-    } cases[] = {
+    const STRUCT(struct set set[4]; const struct loss *loss; const char *part) cases[] = {
         ROW({FLAT, large, SET("double", NULL, 1, 2), SET("int", NUMBERS(1), 1)},
             &loss_cross_entropy, NULL),
         ROW({FLAT, labels, SET("double", NULL, 1, 2), SET("int", NUMBERS(2), 1)},

@@ -9,9 +9,7 @@
 static const struct backend *backend; /* under test */
 
 /* Besides every network of model_list on its data/NAME.ini. */
-static const struct {
-    const char *file, *more[4];
-} others[] = {
+static const STRUCT(const char *file, *more[4]) others[] = {
     {"data/dense.ini", {"network.activation=relu", "training.optimizer=momentum"}},
     {"data/dense.ini", {"solver.method=fixed_point", "solver.max_sweeps=30", "solver.jitter=1e-4"}},
     {"data/regime1.ini", {"network.activation=gelu"}},

@@ -5,18 +5,15 @@
 
 /* Of overlaps the first two inputs, of quantiles the median, of matrices and outputs of experts the
  * first and the next. */
-static const struct {
-    const char *name;
-    size_t entry;
-} told[] = LIST({"expert_information", 0}, {"expert_information_class", 0}, {"expert_overlap", 1},
-                {"expert_coselection", 1}, {"expert_correlation", 1}, {"expert_gradient_Q", 13},
-                {"expert_gradient_W_in", 13}, {"expert_gradient_W_out", 13},
-                {"expert_gradient_P_in", 13}, {"expert_change_Q", 13}, {"expert_change_W_in", 13},
-                {"expert_change_W_out", 13}, {"expert_change_P_in", 13}, {"expert_change_W2", 1},
-                {"expert_gradient_W2", 1}, {"expert_information_0", 0}, {"expert_information_1", 0},
-                {"expert_information_token_0", 0}, {"expert_overlap_1", 1},
-                {"expert_change_W_in_1", 13}, {"expert_gradient_W1_0", 1},
-                {"expert_change_W2_0", 1}, {"expert_correlation_0", 1}, {"expert_gradient_R_0", 1});
+static const STRUCT(const char *name; size_t entry) told[] = LIST(
+    {"expert_information", 0}, {"expert_information_class", 0}, {"expert_overlap", 1},
+    {"expert_coselection", 1}, {"expert_correlation", 1}, {"expert_gradient_Q", 13},
+    {"expert_gradient_W_in", 13}, {"expert_gradient_W_out", 13}, {"expert_gradient_P_in", 13},
+    {"expert_change_Q", 13}, {"expert_change_W_in", 13}, {"expert_change_W_out", 13},
+    {"expert_change_P_in", 13}, {"expert_change_W2", 1}, {"expert_gradient_W2", 1},
+    {"expert_information_0", 0}, {"expert_information_1", 0}, {"expert_information_token_0", 0},
+    {"expert_overlap_1", 1}, {"expert_change_W_in_1", 13}, {"expert_gradient_W1_0", 1},
+    {"expert_change_W2_0", 1}, {"expert_correlation_0", 1}, {"expert_gradient_R_0", 1});
 
 /* z of entry `entry` at time t; false: it is not there, or has no error. */
 static bool z_of(const struct int_list *widths, const struct record *networks,

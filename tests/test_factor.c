@@ -17,14 +17,12 @@ static void check_factor(const struct factor *factor, const char *name, double n
 }
 
 TEST(test_factors_are_read) {
-    static const struct {
-        const char *text;
-        double factor, power;
-    } table[] = LIST({"3", 3, 0}, {"0.5", 0.5, 0}, {"+2e3", 2000, 0}, {"0", 0, 0}, {"-0", 0, 0},
-                     {"3 N^-0.5", 3, -0.5}, {"3N^-0.5", 3, -0.5}, {"3\tN\t^ -.5", 3, -0.5},
-                     {"0.25 N^1", 0.25, 1}, {"N", 1, 1}, {"N^0.5", 1, 0.5}, {"N ^ 0.5", 1, 0.5},
-                     {"3 N", 3, 1}, {"3N", 3, 1}, {"0 N^2", 0, 2}, {"2 N^0", 2, 0},
-                     {"0x1p-2 N^0x1p1", 0.25, 2}, {"1e-320 N^+1e0", 1e-320, 1});
+    static const STRUCT(const char *text; double factor, power) table[] =
+        LIST({"3", 3, 0}, {"0.5", 0.5, 0}, {"+2e3", 2000, 0}, {"0", 0, 0}, {"-0", 0, 0},
+             {"3 N^-0.5", 3, -0.5}, {"3N^-0.5", 3, -0.5}, {"3\tN\t^ -.5", 3, -0.5},
+             {"0.25 N^1", 0.25, 1}, {"N", 1, 1}, {"N^0.5", 1, 0.5}, {"N ^ 0.5", 1, 0.5},
+             {"3 N", 3, 1}, {"3N", 3, 1}, {"0 N^2", 0, 2}, {"2 N^0", 2, 0},
+             {"0x1p-2 N^0x1p1", 0.25, 2}, {"1e-320 N^+1e0", 1e-320, 1});
     for (size_t i = 0; i < COUNT(table); i++) {
         FREED(fixture_free) struct fixture f;
         TEXT(text, 64, "[init]\n  W_out =  %s \r\n", table[i].text);

@@ -179,9 +179,7 @@ CLEAN_TEST(memory_of_clipping) {
     "--network.program_text=local p = population(\"p\"); local x = read_in(p, \"A\"); " text
 
 /* Inputs and targets as in cli_make_data; small: the run of cli_small, drawn: a dense network. */
-static const struct {
-    const char *ini, *arg[7], *part[2];
-} numerical[] = {
+static const STRUCT(const char *ini, *arg[7], *part[2]) numerical[] = {
     {"target 1e200",
      {NULL},
      {"replicate 0, step 0: the loss is not finite before any step, so that no rate is to blame"}},

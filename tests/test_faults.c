@@ -62,9 +62,7 @@ static const struct {
 
 #define FOUR "alloc place hdf5 write"
 /* Kinds that are tried, and arguments; without --quiet it prints its tables. */
-static const struct {
-    const char *program, *kinds, *arg[9];
-} cases[] = {
+static const STRUCT(const char *program, *kinds, *arg[9]) cases[] = {
     ROW("dmft-solve", FOUR " lapack",
         {"--quiet", "one.ini", "--output.kernels=full", "--output.spectra=Phi1",
          "--data.test_inputs=2", "--rates.W1=0.5", "--output.responses=yes"}),

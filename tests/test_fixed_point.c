@@ -50,9 +50,7 @@ TEST(linear_networks_agree) {
         "network.program_text=local a = population('a', {size = key('depth') / 3}) "
         "local h = read_in(a, 'W1') kernel(map(h, a, {name = 'V', rate = 0}), 'Z') "
         "read_out(h, 'w')";
-    static const struct {
-        const char *file, *more[7];
-    } cases[] = {
+    static const STRUCT(const char *file, *more[7]) cases[] = {
         {"examples/dense.ini", {"network.program=t.lua", seen}},
         {"data/dense.ini", {"network.depth=3", NULL}},
         {"data/resnet.ini", {"network.depth=3", NULL}},

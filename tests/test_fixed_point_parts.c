@@ -139,10 +139,7 @@ TEST(anderson_knows_no_units) {
 
 /* What --help says of [solver] probe. */
 TEST(probes) {
-    static const struct {
-        const char *ini, *key;
-        double given, used;
-    } cases[] = {
+    static const STRUCT(const char *ini, *key; double given, used) cases[] = {
         {"data/dense.ini", "network.activation=tanh", 0, 1e-3},
         {"data/dense.ini", "network.activation=relu", 0, 0.2},
         {"data/regime2.ini", "network.rho=1", 0, 1e-3},

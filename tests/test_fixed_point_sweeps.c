@@ -34,14 +34,12 @@ static int iterate(const struct run *run, const struct fixed_point_calls *calls,
  * one finds the same kernels, up to round-off (1e-16 over the probes' shift 1e-3, and the floor of
  * the factors: 1e-16/1e-8). Damped ones are far from it. */
 TEST(sweeps_end_exactly) {
-    static const struct {
-        const char *file, *more;
-        int series;
-    } cases[] = {{"data/dense.ini", "network.depth=2", 1},
-                 {"data/dense.ini", "network.depth=4", 3},
-                 {"data/resnet.ini", "network.depth=2", 2},
-                 {"data/regime2.ini", "solver.expert_sites=256", 2},
-                 {"data/regime3.ini", "solver.expert_sites=16", 2}};
+    static const STRUCT(const char *file, *more; int series)
+        cases[] = {{"data/dense.ini", "network.depth=2", 1},
+                   {"data/dense.ini", "network.depth=4", 3},
+                   {"data/resnet.ini", "network.depth=2", 2},
+                   {"data/regime2.ini", "solver.expert_sites=256", 2},
+                   {"data/regime3.ini", "solver.expert_sites=16", 2}};
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int damped = 0; damped < 2; damped++) {
             const char *overrides[] = LIST(

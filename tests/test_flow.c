@@ -171,10 +171,8 @@ static double drift(const char *file, const char *const *overrides, int N,
 TEST(linear_networks_conserve_balance) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
     static const char *const *const overrides[] = {linear, linear_experts};
-    static const struct {
-        const struct integrator *integrator;
-        int order;
-    } orders[] = {{&integrator_euler, 1}, {&integrator_heun, 3}, {&integrator_bs32, 3}};
+    static const STRUCT(const struct integrator *integrator; int order)
+        orders[] = {{&integrator_euler, 1}, {&integrator_heun, 3}, {&integrator_bs32, 3}};
     for (int i = 0; i < 2; i++)
         for (int N = 0; N <= 24; N += 24)
             for (int k = 0; k < 3; k++) {

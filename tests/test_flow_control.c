@@ -4,14 +4,11 @@
 /* Away along two stages, another evaluation there, and back: what is left are round-off of some
  * moves of order one, and in the limit directions that were met on the way, below tolerance. */
 TEST(places_are_left_without_a_trace) {
-    static const struct {
-        const char *file;
-        int N;
-        double tolerance;
-    } cases[] = {{"data/dense.ini", 24, 1e-13},
-                 {"data/regime1.ini", 24, 1e-13},
-                 {"data/regime3.ini", 24, 1e-13}, /* histories, which become matrices */
-                 {"data/dense.ini", 0, 1e-4}};
+    static const STRUCT(const char *file; int N; double tolerance)
+        cases[] = {{"data/dense.ini", 24, 1e-13},
+                   {"data/regime1.ini", 24, 1e-13},
+                   {"data/regime3.ini", 24, 1e-13}, /* histories, which become matrices */
+                   {"data/dense.ini", 0, 1e-4}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         RUN_AND_NET;
         start(&net, &run, cases[i].file, NULL, cases[i].N);

@@ -160,10 +160,8 @@ static double unit(double x) {
 /* The library says 4 units in the last place, measured: tanh 1.2 (libm 2.2), erf 2.5, exp 3.1. */
 TEST(test_units_in_the_last_place) {
     enum { COUNT = 100000 };
-    static const struct {
-        enum fn fn;
-        double most, units;
-    } cases[] = {{FN_TANH, 20, 3}, {FN_ERF, 6, 4}, {FN_EXP, 30, 4}};
+    static const STRUCT(enum fn fn; double most, units)
+        cases[] = {{FN_TANH, 20, 3}, {FN_ERF, 6, 4}, {FN_EXP, 30, 4}};
     static double u[COUNT], value[COUNT], slope[COUNT];
     for (size_t n = 0; n < LENGTH(cases); n++) {
         long double worst = 0;

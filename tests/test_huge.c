@@ -19,9 +19,7 @@ static void limit_memory(void) {
 }
 
 CLEAN_TEST(test_refusals) {
-    static const struct {
-        const char *arg[4], *part[4];
-    } table[] = {
+    static const STRUCT(const char *arg[4], *part[4]) table[] = {
         {{NULL}, {"max_memory = 8", "GB", "tokens, inputs"}},
         {{"--data.inputs=86"}, {"max_memory = 8", "GB", "tokens, inputs"}},
         {{"--data.tokens=10000", "--data.inputs=2"}, {"max_memory = 8", "GB", "tokens, inputs"}},

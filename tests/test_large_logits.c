@@ -32,14 +32,12 @@ static void script_run(struct run *run, const char *script, const char *const *o
 
 /* Of numbers a: ln sum exp, with what is 0 beside the largest in double precision left out. */
 TEST(value_of_log_sum_exp) {
-    static const struct {
-        const char *script;
-        double value;
-    } table[] = {{MIXTURE("800, 0.2, -0.3, 0", SAFE), 800},
-                 {MIXTURE("-800, -1000, -1000, -1000", SAFE), -800},
-                 {MIXTURE("-800, -800, -800, -800", SAFE), -798.6137056388801}, /* + ln 4 */
-                 {MIXTURE("1e6, 1e6, -1e6, 0", SAFE), 1000000.6931471806},
-                 {MIXTURE("0.4, 0.2, -0.3, 0", SAFE), 1.4938128239427084}};
+    static const STRUCT(const char *script; double value)
+        table[] = {{MIXTURE("800, 0.2, -0.3, 0", SAFE), 800},
+                   {MIXTURE("-800, -1000, -1000, -1000", SAFE), -800},
+                   {MIXTURE("-800, -800, -800, -800", SAFE), -798.6137056388801}, /* + ln 4 */
+                   {MIXTURE("1e6, 1e6, -1e6, 0", SAFE), 1000000.6931471806},
+                   {MIXTURE("0.4, 0.2, -0.3, 0", SAFE), 1.4938128239427084}};
     for (size_t k = 0; k < COUNT(table); k++)
         for (int N = 0; N <= 16; N += 16) {
             RUN_AND_NET;

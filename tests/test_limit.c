@@ -32,13 +32,10 @@ static void outcome_free(struct outcome *o) {
 /* What judges bits here sees one bit of one entry at times that both runs have, the second time of
  * a kernel included, and no other. */
 TEST(one_bit_is_seen) {
-    static const struct {
-        const char *name;
-        int t, s;
-        bool seen;
-    } cases[] = {{"f", 0, 0, true},     {"f", 7, 0, true},    {"f", 8, 0, false},
-                 {"Phi1", 0, 7, true},  {"Phi1", 7, 7, true}, {"Phi1", 7, 8, false},
-                 {"Phi1", 8, 0, false}, {"Phi1", 7, 0, true}, {"fallback", 7, 0, true}};
+    static const STRUCT(const char *name; int t, s; bool seen)
+        cases[] = {{"f", 0, 0, true},     {"f", 7, 0, true},    {"f", 8, 0, false},
+                   {"Phi1", 0, 7, true},  {"Phi1", 7, 7, true}, {"Phi1", 7, 8, false},
+                   {"Phi1", 8, 0, false}, {"Phi1", 7, 0, true}, {"fallback", 7, 0, true}};
     FREED(outcome_free) struct outcome short_run = {0}, whole = {0};
     solve(&short_run, NULL);
     solve(&whole, ARGS("training.steps=10"));
@@ -139,10 +136,8 @@ TEST(linear_networks_have_no_sampling_error) {
  * of a large run. 4 standard errors, and the bias of a small sample: measured relative to the
  * value, up to -1/S for the loss, +1/S for Phi, +3/S for G (docs/method.md section 3). */
 TEST(too_few_sites_do_no_harm) {
-    static const struct {
-        const char *name;
-        double bias;
-    } rows[] = {{"loss", 1}, {"Phi1_diag", 1}, {"Phib_diag", 1}, {"G1_diag", 3}, {"Gb_diag", 3}};
+    static const STRUCT(const char *name; double bias)
+        rows[] = {{"loss", 1}, {"Phi1_diag", 1}, {"Phib_diag", 1}, {"G1_diag", 3}, {"Gb_diag", 3}};
     const char *const small[] = {"solver.sites=96", "solver.expert_sites=96", NULL};
     const char *const large[] = {"solver.sites=1024", "solver.expert_sites=1024", NULL};
     TWO_RUNS_AND_RECORDS;

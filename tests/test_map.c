@@ -211,10 +211,7 @@ TEST(small_blocks) {
  * N_e = iota N or fixed, alpha = N/(N_e E). */
 TEST(numbers_of_declarations) {
     const double N = POPULATION_INFINITE, kappa = 0.5, iota = 1.5, alpha = 3, M = kappa * N;
-    const struct {
-        const char *what;
-        double source, target, a0, s_f, fg, fr;
-    } rows[] = {
+    const STRUCT(const char *what; double source, target, a0, s_f, fg, fr) rows[] = {
         {"plain", N, 4 * N, 1, 1, 1, 0.5},
         {"regime2 muP W_out", 4 * M, N, 1 / sqrt(M), 1, 0, 0},
         {"regime3 shared A_out", iota * N, N, 1, sqrt(iota), sqrt(iota), iota},

@@ -22,9 +22,7 @@ CLEAN_TEST(test_networks_may_have_any_power) {
 }
 
 CLEAN_TEST(test_names_are_told) {
-    static const struct {
-        const char *arg[3], *line;
-    } table[] = {
+    static const STRUCT(const char *arg[3], *line) table[] = {
         {{"regime1"},
          "[init], [rates], [eps] and [decays]: W1 Q W2_0 W2_1 w; several at once: W2\n"},
         {{"regime3"}, "[init], [rates], [eps] and [decays]: W1 Q P_in A_in P_out A_out w\n"},

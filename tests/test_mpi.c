@@ -20,9 +20,7 @@ static char top[PATH_MAX];    /* of the project */
 #define SOLVER "[training]\nsteps = 4\n[solver]\nthreads = 1\nreplicates = 1\nsites = 1100\n"
 #define EXPERTS "expert_sites = 900\n"
 
-static const struct {
-    const char *what, *ini;
-} cases[] = {
+static const STRUCT(const char *what, *ini) cases[] = {
     {"dense", BEGIN("dense") SOLVER},
     {"more blocks than parts", BEGIN("dense") "[training]\nsteps = 2\n[solver]\nthreads = 1\n"
                                               "replicates = 1\nsites = 17000\n"},
@@ -248,10 +246,7 @@ static int occurrences(const char *text, const char *word) {
 
 /* The message comes once, from whatever rank, with the exit code of the program. */
 CLEAN_TEST(failures_end_all_ranks) {
-    static const struct {
-        const char *arguments, *message;
-        int code;
-    } bad[] = {
+    static const STRUCT(const char *arguments, *message; int code) bad[] = {
         {"-o none/out.h5 small.ini", "No such file or directory", 2},
         {"-o out.h5 missing.ini", "cannot be opened", 2},
         {"-o out.h5 small.ini --training.eta0=1e6 --training.steps=50", "exceeds 1e+06", 3},

@@ -51,9 +51,7 @@ static double newton_schulz(double s) {
  * factor with eta0 p(1) is the same; in each expert as well. Round-off of six steps in sums of some
  * hundred terms. */
 TEST(one_input) {
-    static const struct {
-        const char *network, *solver;
-    } cases[] = {
+    static const STRUCT(const char *network, *solver) cases[] = {
         {"model = dense\ndepth = 3", PLAIN_LIMIT},
         {"model = resnet\ndepth = 2", PLAIN_LIMIT},
         {"model = regime2\nparameterization = mssp\nexpert_width = 2\nread_out = normal", LIMIT},

@@ -13,10 +13,7 @@ static const struct note *find(const struct run *run, const char *code) {
 
 /* The same network, built in and as a program of the user's: what the gates do decides. */
 TEST(gates_that_condense) {
-    static const struct {
-        const char *ini, *gate;
-        bool condenses;
-    } table[] = {
+    static const STRUCT(const char *ini, *gate; bool condenses) table[] = {
         {"data/regime2.ini", "network.gate=softmax", true},
         {"data/regime2.ini", "network.gate=sigmoid", false},
         {"examples/regime2.ini", "program.gate=softmax", true},
@@ -107,13 +104,11 @@ TEST(what_never_moves) {
 
 /* A limit whose bases need more sites than it has is told from one that diverges. */
 TEST(causes_of_failures) {
-    static const struct {
-        const char *overrides[4];
-        enum record_cause cause;
-    } table[] = {{{"solver.sites=300"}, CAUSE_SITES},
-                 /* more rows than there is room for, at once */
-                 {{"solver.sites=300", "data.inputs=290", "data.dimension=290"}, CAUSE_SITES},
-                 {{"training.eta0=1e6"}, CAUSE_DIVERGED}};
+    static const STRUCT(const char *overrides[4]; enum record_cause cause)
+        table[] = {{{"solver.sites=300"}, CAUSE_SITES},
+                   /* more rows than there is room for, at once */
+                   {{"solver.sites=300", "data.inputs=290", "data.dimension=290"}, CAUSE_SITES},
+                   {{"training.eta0=1e6"}, CAUSE_DIVERGED}};
     for (size_t i = 0; i < COUNT(table); i++) {
         FREED(run_free) struct run run;
         support_run_text(&run, table[i].overrides,
@@ -162,10 +157,7 @@ TEST(all_that_fail_have_failed) {
  * more than a half is left (docs/testing_log.md). A dense network of the same sites is none the
  * worse, and without halves nothing is known. */
 TEST(biases_of_few_sites) {
-    static const struct {
-        const char *ini, *sites, *more, *halves;
-        bool warns;
-    } table[] = {
+    static const STRUCT(const char *ini, *sites, *more, *halves; bool warns) table[] = {
         {"examples/swiglu.ini", "solver.sites=512", "solver.expert_sites=512", "solver.halves=yes",
          true},
         {"examples/swiglu.ini", "solver.sites=512", "solver.expert_sites=512", "solver.halves=no",
@@ -194,10 +186,7 @@ TEST(biases_of_few_sites) {
  * 1.073 in the limit, 1.108(8) at N = 256; beta = 1e6 of regime1 with biases, as far apart as at 1.
  */
 TEST(gates_that_amplify) {
-    static const struct {
-        const char *ini, *overrides[6];
-        bool told;
-    } table[] = {
+    static const STRUCT(const char *ini, *overrides[6]; bool told) table[] = {
         {"data/transformer.ini", {"network.attention_beta=1e6", "data.test_inputs=0"}, true},
         {"data/transformer.ini", {"network.attention_beta=30", "data.test_inputs=0"}, false},
         {"data/transformer.ini",
@@ -252,14 +241,12 @@ TEST(steps_that_are_too_coarse) {
 
 /* Where responses cannot be measured none is written, and one sentence says why. */
 TEST(responses_that_are_not_measured) {
-    static const struct {
-        const char *file, *more, *part;
-        bool written;
-    } cases[] = {{"data/dense.ini", "training.optimizer=adam", NULL, true},
-                 {"data/dense.ini", "training.integrator=heun", NULL, true},
-                 {"data/dense.ini", "training.optimizer=muon", NULL, true},
-                 {"data/dense.ini", "training.muon=exact", "muon = exact", false},
-                 {"examples/convolution.ini", "data.inputs=2", "W2_1, W2_2", false}};
+    static const STRUCT(const char *file, *more, *part; bool written)
+        cases[] = {{"data/dense.ini", "training.optimizer=adam", NULL, true},
+                   {"data/dense.ini", "training.integrator=heun", NULL, true},
+                   {"data/dense.ini", "training.optimizer=muon", NULL, true},
+                   {"data/dense.ini", "training.muon=exact", "muon = exact", false},
+                   {"examples/convolution.ini", "data.inputs=2", "W2_1, W2_2", false}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         bool exact = strstr(cases[i].more, "exact") != NULL;
         const char *const overrides[] =

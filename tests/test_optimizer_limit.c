@@ -119,10 +119,8 @@ TEST(weights_decay) {
 /* So do the columns of a read-in that only test inputs ask for, which a limit draws at every look:
  * eta0 = 0, so that they are the same draws at every time. */
 TEST(columns_of_test_inputs_decay) {
-    static const struct {
-        const char *lines;
-        double left;
-    } cases[] = {{"", 0.9}, {"[rates]\nW1 = 0\n", 1}, {"[decays]\nW1 = 0.3\n", 0.97}};
+    static const STRUCT(const char *lines; double left)
+        cases[] = {{"", 0.9}, {"[rates]\nW1 = 0\n", 1}, {"[decays]\nW1 = 0.3\n", 0.97}};
     for (int k = 0; k < 6; k++) {
         RUN_AND_NET;
         double f[2], start = 0, now;

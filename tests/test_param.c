@@ -73,12 +73,10 @@ TEST(test_every_type_is_read) {
 
 /* However they are written, and without rounding. */
 TEST(test_whole_numbers) {
-    static const struct {
-        const char *text;
-        int value;
-    } table[] = LIST({"1.5e3", 1500}, {"1500.0", 1500}, {"15e+2", 1500}, {"150000E-2", 1500},
-                     {"-.2e1", -2}, {"+7", 7}, {"1.", 1}, {"0e99999", 0}, {"0.00e-5", 0},
-                     {"2.147483647e9", INT32_MAX}, {"-2147483648", INT32_MIN});
+    static const STRUCT(const char *text; int value) table[] =
+        LIST({"1.5e3", 1500}, {"1500.0", 1500}, {"15e+2", 1500}, {"150000E-2", 1500}, {"-.2e1", -2},
+             {"+7", 7}, {"1.", 1}, {"0e99999", 0}, {"0.00e-5", 0}, {"2.147483647e9", INT32_MAX},
+             {"-2147483648", INT32_MIN});
     for (size_t i = 0; i < COUNT(table); i++) {
         FREED(fixture_free) struct fixture f;
         TEXT(text, 64, "threads = %s\n", table[i].text);

@@ -215,13 +215,11 @@ TEST(presets_are_those_of_the_papers) {
 
 /* Numbers of experts and units that follow from a product, with its round-off: nine digits. */
 TEST(whole_numbers) {
-    static const struct {
-        double count;
-        bool whole;
-    } cases[] = {{1, true},           {1 - 5e-10, true},    {1 - 2e-9, false},  {1 + 2e-9, false},
-                 {0, false},          {-1, false},          {0.5, false},       {2.5, false},
-                 {1000 + 5e-7, true}, {1000 + 2e-6, false}, {1e6 - 5e-4, true}, {1e6 - 2e-3, false},
-                 {1e9 - 1, true},     {1e9, false},         {NAN, false},       {INFINITY, false}};
+    static const STRUCT(double count; bool whole) cases[] = {
+        {1, true},           {1 - 5e-10, true},    {1 - 2e-9, false},  {1 + 2e-9, false},
+        {0, false},          {-1, false},          {0.5, false},       {2.5, false},
+        {1000 + 5e-7, true}, {1000 + 2e-6, false}, {1e6 - 5e-4, true}, {1e6 - 2e-3, false},
+        {1e9 - 1, true},     {1e9, false},         {NAN, false},       {INFINITY, false}};
     for (size_t k = 0; k < COUNT(cases); k++)
         FAIL_IF(network_whole(cases[k].count) != cases[k].whole, "%.12g", cases[k].count);
 }

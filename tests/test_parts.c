@@ -246,9 +246,7 @@ static void check_net(struct run *run, int N) {
 #define MANY TINY, "solver.expert_sites=24"
 #define BLOCKS TINY, "solver.unit_sites=16", "network.eta_bias=0.02", "network.experts=4"
 
-static const struct {
-    const char *ini, *override[24];
-} networks[] = {
+static const STRUCT(const char *ini, *override[24]) networks[] = {
     {"data/dense.ini", {TINY, "network.read_out=zero"}},
     {"data/dense.ini", {TINY, "network.model=resnet", "network.activation=relu"}},
     {"data/regime1.ini", {TINY, "network.expert_layers=1"}},

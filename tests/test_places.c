@@ -98,10 +98,8 @@ TEST(numbers_of_a_matrix) {
 
 /* Finite differences, and rows of each layer: all tokens, and every second one. */
 TEST(layers) {
-    static const struct {
-        const char *ini;
-        int places;
-    } cases[] = {{"examples/convolution.ini", 3}, {"examples/image.ini", 4}};
+    static const STRUCT(const char *ini; int places)
+        cases[] = {{"examples/convolution.ini", 3}, {"examples/image.ini", 4}};
     for (int k = 0; k < 2; k++) {
         RUN_AND_NET;
         const char *more[] = {"solver.sites=256", "training.eta0=1", NULL};

@@ -58,10 +58,7 @@ static void write_kernel_of_nothing(struct program *p) {
 
 /* The first thing that is wrong is told, nothing crashes, and nothing leaks (make SAN=1). */
 TEST(wrong_programs_are_told) {
-    static const struct {
-        void (*write)(struct program *p);
-        const char *part;
-    } cases[] = {
+    static const STRUCT(void (*write)(struct program * p); const char *part) cases[] = {
         {write_numbers_as_rows, "takes rows over a population"},
         {write_sum_with_ones, "a sum of rows of all inputs and of each"},
         {write_choice_of_none, "top_rows of -1 tokens"},

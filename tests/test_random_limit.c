@@ -30,10 +30,7 @@ static bool is_random(const char *source, const char *const *overrides) {
 /* The tie is one across the K-th place, K = 2 of 4, of any kind of token, and only where nothing
  * but fluctuations decides it. */
 TEST(ties) {
-    static const struct {
-        const char *change[2];
-        bool random;
-    } cases[] = {
+    static const STRUCT(const char *change[2]; bool random) cases[] = {
         {{"network.bias=none"}, true},
         {{"network.bias=none", "network.rho=1"}, false},
         {{"network.bias=none", "network.bias_noise=0.1"}, false},
@@ -79,10 +76,8 @@ TEST(ties_of_a_program) {
 
 /* Logits that are equal and do not fluctuate select nothing: refused, of networks as well. */
 TEST(equal_logits) {
-    static const struct {
-        double biases[4];
-        bool refused;
-    } cases[] = {{{0, 0, 0, 0}, true}, {{1, 0, 0, 0}, true}, {{1, 1, 0, 0}, false}};
+    static const STRUCT(double biases[4]; bool refused)
+        cases[] = {{{0, 0, 0, 0}, true}, {{1, 0, 0, 0}, true}, {{1, 1, 0, 0}, false}};
     FREED(run_free) struct run run;
     support_run(&run, "data/regime1.ini", (const char *const[]){NULL});
     struct network network = run.config.network;
@@ -129,12 +124,9 @@ static void compare(const struct record *limit, const struct record *networks, c
 
 /* Numbers of block l (-1: of the only one) and, at last, the loss. */
 static void compare_block(const struct record *limit, const struct record *networks, int l, int N) {
-    static const struct {
-        const char *name;
-        int t;
-        bool square;
-    } laws[] = LIST({"psi", 0, true}, {"gphi", 0, true}, {"psi", 1, true}, {"flips", 1, false},
-                    {"load_largest", 0, false});
+    static const STRUCT(const char *name; int t; bool square) laws[] =
+        LIST({"psi", 0, true}, {"gphi", 0, true}, {"psi", 1, true}, {"flips", 1, false},
+             {"load_largest", 0, false});
     for (size_t k = 0; k < sizeof laws / sizeof *laws; k++) {
         TEXT(name, 32, l < 0 ? "%s" : "%s_%d", laws[k].name, l);
         if (record_find(limit, name))

@@ -327,10 +327,7 @@ TEST(shifts_suit_the_program) {
     "network.program_text=local p = population('p')\\nlocal x = "                                  \
     "read_in(p, 'W')\\n"                                                                           \
     "read_out(" text ", 'w')"
-    static const struct {
-        const char *ini, *more[4];
-        double shift;
-    } cases[] = {
+    static const STRUCT(const char *ini, *more[4]; double shift) cases[] = {
         {"data/dense.ini", {NULL}, 1e-3},
         {"data/dense.ini", {"network.activation=relu"}, 0.2},
         {"data/dense.ini", {"network.activation=relu", "solver.probe=0.3"}, 0.3},

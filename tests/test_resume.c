@@ -19,10 +19,7 @@ static int cuts = 1; /* of each kind; `long`: twenty */
     "[solver]\nsites = 96\nreplicates = 2\nthreads = 2\n[reference]\nwidths = 16\nseeds = 2\n"
 #define EXPERTS "[solver]\nexpert_sites = 64\n"
 
-static const struct {
-    const char *what, *ini;
-    int steps;
-} kinds[] = {
+static const STRUCT(const char *what, *ini; int steps) kinds[] = {
     {"gradient descent", DATA("regime2") SIZES EXPERTS, 24},
     {"momentum, clipped, at a rate that falls",
      DATA("dense") "[training]\noptimizer = momentum\nschedule = linear\nclip = 0.05\n" SIZES, 40},

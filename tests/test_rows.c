@@ -9,12 +9,10 @@
 
 /* Few rows, and many: in pieces, over several blocks; the last three are a few rows through a small
  * matrix, of which both, neither or the results alone lie in one block. */
-static const struct {
-    struct shape over;
-    int rows, terms;
-} cases[] = {{{7, 1}, 0, 3},    {{7, 1}, 3, 0},    {{7, 3}, 1, 1},      {{257, 1}, 5, 300},
-             {{257, 2}, 70, 1}, {{64, 1}, 40, 40}, {{300, 1}, 300, 35}, {{31, 1}, 600, 290},
-             {{64, 1}, 4, 64},  {{64, 1}, 3, 290}, {{300, 1}, 2, 35}};
+static const STRUCT(struct shape over; int rows, terms) cases[] = {
+    {{7, 1}, 0, 3},    {{7, 1}, 3, 0},    {{7, 3}, 1, 1},      {{257, 1}, 5, 300},
+    {{257, 2}, 70, 1}, {{64, 1}, 40, 40}, {{300, 1}, 300, 35}, {{31, 1}, 600, 290},
+    {{64, 1}, 4, 64},  {{64, 1}, 3, 290}, {{300, 1}, 2, 35}};
 
 static struct sample *column(int sites, int rows) {
     return sample((struct shape){(size_t)sites, 1}, rows);

@@ -7,10 +7,7 @@
 
 /* Values by hand; a run of 11 measured times dt = 0.5 ends at 5. Round-off of numbers below 1. */
 TEST(formulas) {
-    static const struct {
-        struct training training;
-        double tau, want;
-    } cases[] = {
+    static const STRUCT(struct training training; double tau, want) cases[] = {
         {{.schedule.kind = &schedule_constant}, 7.5, 1},
         {{.schedule.kind = &schedule_constant, .schedule.warmup = 4}, 0, 0},
         {{.schedule.kind = &schedule_cosine, .schedule.warmup = 4}, 2.5, 0.625},
@@ -130,10 +127,7 @@ TEST(clipped_steps_have_that_norm) {
  * factor: f at tau = 12 against f at S. Errors of a run are below 5 rtol (test_flow.c), of two 10;
  * the limit is linear, its bases are truncated at 1e-6 and f feels some hundredths of that. */
 TEST(flow_is_a_change_of_time) {
-    static const struct {
-        struct training training;
-        double S;
-    } cases[] = {
+    static const STRUCT(struct training training; double S) cases[] = {
         {{.schedule.kind = &schedule_linear}, 6},
         {{.schedule.kind = &schedule_cosine, .schedule.end = 0.2}, 7.2},
         {{.schedule.kind = &schedule_linear, .schedule.warmup = 4}, 6},

@@ -72,10 +72,7 @@ TEST(loads_of_gates_without_logits) {
 /* Whether a few experts may carry the averages is asked of the gates, not of a key: exponentials of
  * rows have no bound, sigmoids and the z-loss beside them do no harm. */
 TEST(gates_that_condense) {
-    static const struct {
-        const char *ini, *change, *other;
-        bool condenses;
-    } cases[] = {
+    static const STRUCT(const char *ini, *change, *other; bool condenses) cases[] = {
         {"examples/regime2.ini", "program.gate=softmax", "program.rho=0.5", true},
         {"examples/regime2.ini", "program.gate=sigmoid", "program.z_loss=0.1", false},
         {"data/regime2.ini", "network.gate=softmax", NULL, true},

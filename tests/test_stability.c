@@ -201,10 +201,7 @@ TEST(thresholds) {
 
 /* A deep linear network: eta0 = 0.8 is beyond its edge, 0.2 is not; nor is a tanh network. */
 TEST(networks_are_told_apart) {
-    static const struct {
-        const char *activation, *eta0;
-        bool reached;
-    } table[] = {
+    static const STRUCT(const char *activation, *eta0; bool reached) table[] = {
         {"network.activation=linear", "training.eta0=0.8", true},
         {"network.activation=linear", "training.eta0=0.2", false},
         {"network.activation=tanh", "training.eta0=0.5", false},

@@ -46,10 +46,7 @@ static void exponent(const char *const *overrides, double *slope, double *se) {
  * exponents are those of N to infinity; at these widths they are off by no more than 0.05. */
 TEST(norms_do_not_cure_mup) {
 #define BY_ADAM "training.optimizer=adam", "training.eps=0.1", "training.eta0=0.1"
-    static const struct {
-        double expected;
-        const char *keys[5];
-    } cases[] = {
+    static const STRUCT(double expected; const char *keys[5]) cases[] = {
         {-0.5, {"network.parameterization=mup", "network.block_norm=none"}},
         {-1, {"network.parameterization=mup", "network.block_norm=after"}},
         {0, {"network.parameterization=mssp", "network.block_norm=none"}},

@@ -276,12 +276,10 @@ TEST_AFTER(clean, a_longer_run_has_its_own_last_time) {
 
 /* What only the clock asks for leaves a tenth of the disk free, however many networks there are. */
 TEST_AFTER(clean, the_disk_is_not_filled) {
-    static const struct {
-        double bytes, available, size;
-        bool room;
-    } cases[] = {{4e8, 2e10, 1e11, true}, {4e8, 1.05e10, 1e11, true}, {4e8, 1.03e10, 1e11, false},
-                 {4e8, 5e9, 1e11, false}, {4e8, 1e8, 1e11, false},    {4e8, 1e8, 0, false},
-                 {0, 1e10, 1e11, true}};
+    static const STRUCT(double bytes, available, size; bool room)
+        cases[] = {{4e8, 2e10, 1e11, true}, {4e8, 1.05e10, 1e11, true}, {4e8, 1.03e10, 1e11, false},
+                   {4e8, 5e9, 1e11, false}, {4e8, 1e8, 1e11, false},    {4e8, 1e8, 0, false},
+                   {0, 1e10, 1e11, true}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         assert_int_equal(states_leave_room(cases[k].bytes, cases[k].available, cases[k].size),
                          cases[k].room);

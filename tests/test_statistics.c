@@ -189,10 +189,7 @@ TEST(of_a_random_limit) {
 /* Populations with something else than linear functions on them, by their sites; of experts of
  * infinite width the units. */
 TEST(sites_that_sample) {
-    static const struct {
-        const char *ini, *change, *name;
-        size_t sites;
-    } cases[] = {
+    static const STRUCT(const char *ini, *change, *name; size_t sites) cases[] = {
         {"data/dense.ini", "network.activation=tanh", "bottom", 100},
         {"data/dense.ini", "network.activation=linear", "bottom", 0},
         {"data/residual.ini", "network.alpha=1", "stream", 0},
@@ -307,11 +304,9 @@ TEST(failures_of_runs) {
 /* Student's t as tables have it, to their last digit: half a unit of the tenth. With one run there
  * is no interval. */
 TEST(intervals_are_those_of_student) {
-    static const struct {
-        int n;
-        double level, t;
-    } table[] = {{2, 0.95, 12.7062047362}, {3, 0.95, 4.3026527297},  {5, 0.95, 2.7764451052},
-                 {8, 0.95, 2.3646242516},  {31, 0.95, 2.0422724563}, {3, 0.99, 9.9248432009}};
+    static const STRUCT(int n; double level, t)
+        table[] = {{2, 0.95, 12.7062047362}, {3, 0.95, 4.3026527297},  {5, 0.95, 2.7764451052},
+                   {8, 0.95, 2.3646242516},  {31, 0.95, 2.0422724563}, {3, 0.99, 9.9248432009}};
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         CHECK_ABS(stats_interval(2, table[k].n - 1, table[k].level), 2 * table[k].t, 1.1e-10,
                   "t of %d", table[k].n - 1);

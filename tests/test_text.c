@@ -105,9 +105,7 @@ TEST(cut_characters) {
 }
 
 TEST(values_without_quotes_and_comments) {
-    static const struct {
-        const char *text, *value;
-    } table[] =
+    static const STRUCT(const char *text, *value) table[] =
         LIST({" a b ", "a b"}, {"a # b", "a"}, {"a #b ; c", "a"}, {"a#b;c", "a#b;c"}, {" # a", ""},
              {"# a", ""}, {"", ""}, {"\"a # b\"", "a # b"}, {" \"a\" # b", "a"},
              {"\"a\"\"b\"", "a\"b"}, {"\" a \"", " a "}, {"\"\"", ""}, {"\"a", NULL},

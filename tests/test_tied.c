@@ -15,12 +15,9 @@ static const char *const cases[][5] = {
     {"program.depth=5", "network.activation=softplus", "training.gamma0=0.4"},
     {"program.depth=3", "data.inputs=1", "data.dimension=1", "training.eta0=0.4"},
 };
-static const struct {
-    int L;
-    double branch;
-    enum oracle_activation activation;
-} wanted[] = LIST({1, 1, ORACLE_TANH}, {2, 1.7, ORACLE_ERF}, {4, 3, ORACLE_GELU},
-                  {5, 1, ORACLE_SOFTPLUS}, {3, 1, ORACLE_TANH});
+static const STRUCT(int L; double branch; enum oracle_activation activation) wanted[] =
+    LIST({1, 1, ORACLE_TANH}, {2, 1.7, ORACLE_ERF}, {4, 3, ORACLE_GELU}, {5, 1, ORACLE_SOFTPLUS},
+         {3, 1, ORACLE_TANH});
 enum { CASES = sizeof cases / sizeof *cases, WIDTH = 14 };
 
 static void configure(struct run *run, const char *const *more) {

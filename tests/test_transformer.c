@@ -92,10 +92,7 @@ TEST(equals_oracle) {
  * values below 1/100 of the largest, a part of the step that is as small. */
 TEST(optimizers) {
 #define MUON "optimizer = muon\neta0 = 0.05\neps = 0.1\n"
-    static const struct {
-        const char *lines;
-        double weights;
-    } ways[] = {
+    static const STRUCT(const char *lines; double weights) ways[] = {
         {"optimizer = momentum\nmomentum = 0.8\neta0 = 0.2", 1e-12},
         {"optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside\neps = 0.1",
          1e-12},

@@ -116,11 +116,9 @@ static double *column(const struct net *net, const char *name, int *count) {
 /* Decay of a half: matrices unless they say no, vectors and numbers if they say yes or which part;
  * numbers that never learn stay. */
 TEST(decay) {
-    static const struct {
-        const char *name;
-        double left;
-    } cases[] = {{"W1", 0.5}, {"v0", 1},   {"v1", 0.5}, {"v2", 1}, {"v3", 0.875},
-                 {"s0", 1},   {"s1", 0.5}, {"s2", 1},   {"w", 1},  {"q", 0.9375}};
+    static const STRUCT(const char *name; double left)
+        cases[] = {{"W1", 0.5}, {"v0", 1},   {"v1", 0.5}, {"v2", 1}, {"v3", 0.875},
+                   {"s0", 1},   {"s1", 0.5}, {"s2", 1},   {"w", 1},  {"q", 0.9375}};
     FREED(run_free) struct run run;
     struct net net;
     support_script_run(

@@ -206,9 +206,7 @@ TEST(test_refusals) {
 
 /* What counts every input once cannot be beside weights. */
 TEST(test_what_knows_no_weights) {
-    static const struct {
-        const char *settings, *part;
-    } cases[] = {
+    static const STRUCT(const char *settings, *part) cases[] = {
         {"model = regime1\nparameterization = mssp\nrho = 0.5\nbalance_loss = 0.1\nbias = "
          "fixed\nbias_std = 1\n",
          "a mean over the inputs"},

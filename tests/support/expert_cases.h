@@ -4,9 +4,7 @@
 #include "tests/support/support.h"
 
 /* Settings under which gates differ: regime2 with softmax and with top-K, and so on. */
-static const struct {
-    const char *model, *set[4];
-} cases[] = {
+static const STRUCT(const char *model, *set[4]) cases[] = {
     {"regime1", {"network.rho=0.5"}},
     {"regime1", {"network.expert_layers=2", "data.inputs=5"}},
     {"regime2", {"network.gate=softmax", "training.eta0=0.1"}},

@@ -37,6 +37,13 @@
     { __VA_ARGS__ }
 #define ROW(...)                                                                                   \
     { __VA_ARGS__ }
+/* The type of the rows of a table with these columns, as in
+ * static const STRUCT(const char *ini; int steps) cases[] = {...}; */
+#define STRUCT(...)                                                                                \
+    struct {                                                                                       \
+        __VA_ARGS__;                                                                               \
+    }
+
 /* What a call says that fails or is refused. */
 __attribute__((unused)) static struct err failure;
 
