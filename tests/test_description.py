@@ -11,6 +11,7 @@ from refusing import refuses
 import xarray
 from dmft import description
 from dmft.scaling import scaling
+from texts import text_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # data/text.ini reads a file that `make text` makes; its network is that of transformer.ini, and
@@ -30,8 +31,7 @@ MORE = [("data/regime1.ini", {"network.rho": 0.5, "network.eta_bias": 0.1, "netw
 
 def page() -> str:
     """The page that has the format."""
-    with open(os.path.join(ROOT, "docs", "program_format.md"), encoding="utf-8") as file:
-        return file.read()
+    return text_of("docs", "program_format.md")
 
 
 def table(title: str, level: str = "##") -> dict[str, set]:
@@ -137,8 +137,7 @@ def test_every_word_of_programs_is_in_a_program():
     examples/, or else in that of this file. What a word adds to a description then is described."""
     scripts = [LUA]
     for path in glob.glob(f"{ROOT}/examples/*.lua"):
-        with open(path, encoding="utf-8") as file:
-            scripts.append(file.read())
+        scripts.append(text_of(path))
     used = set(re.findall(r"(\w+) ?\(", "\n".join(scripts)))
     with open(f"{ROOT}/python/dmft/operations.tsv", encoding="utf-8") as file:
         words = {row[1] for row in (line.split("\t") for line in file)

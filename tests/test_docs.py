@@ -9,21 +9,17 @@ import pytest
 import dmft
 from dmft import program
 from dmft.examples import main
+from texts import text_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-def text_of(*parts):
-    with open(os.path.join(ROOT, "docs", *parts), encoding="utf-8") as file:
-        return file.read()
 
 
 def test_pages_are_listed_and_shown():
     shown = dmft.docs()
     for name in os.listdir(os.path.join(ROOT, "docs")):
         assert not name.endswith(".md") or f"`{name[:-3]}`" in shown
-    assert dmft.docs("output") == text_of("output.md")
-    assert dmft.docs("theory/regime2") == dmft.docs("regime2") == text_of("theory", "regime2.md")
+    assert dmft.docs("output") == text_of("docs/output.md")
+    assert dmft.docs("theory/regime2") == dmft.docs("regime2") == text_of("docs/theory/regime2.md")
     assert dmft.docs("") == shown
     with pytest.raises(dmft.InputError, match="a page, a key or a word, not int"):
         dmft.docs(3)

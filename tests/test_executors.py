@@ -15,6 +15,7 @@ import dmft
 import numpy as np
 import pytest
 from dmft.study import worker
+from texts import text_of
 
 PACKAGE = os.path.dirname(os.path.dirname(dmft.__file__))
 BASE = {"network.model": "dense", "training.steps": 3, "solver.sites": 64, "solver.replicates": 2,
@@ -138,11 +139,9 @@ def wait_for(path):
 
 
 def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        own = [int(word) for word in file.read().split()]
+    own = [int(word) for word in text_of(f"/proc/{pid}/task/{pid}/children").split()]
     for task in os.listdir(f"/proc/{pid}/task"):  # threads have children of their own
-        with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
-            own += [int(word) for word in file.read().split()]
+        own += [int(word) for word in text_of(f"/proc/{pid}/task/{task}/children").split()]
     return set(own)
 
 
@@ -231,8 +230,7 @@ def test_scripts_of_clusters(tmp_path, monkeypatch):
     runpy.run_path(os.path.join(docs, "slurm_sweep.py"))
     assert dmft.load("rates.h5").sweep.sizes["training.eta0"] == 4
     for name in ("slurm.sh", "slurm_sweep.py"):
-        with open(os.path.join(docs, name), encoding="utf-8") as file:
-            lines = [line for line in file.read().splitlines() if line]
+        lines = [line for line in text_of(os.path.join(docs, name)).splitlines() if line]
         asked = [k for k, line in enumerate(lines) if line.startswith("#SBATCH ")]
         assert len(asked) > 5 and all(line.startswith("#") for line in lines[:asked[-1]])
         assert "#SBATCH --requeue" in lines

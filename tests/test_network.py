@@ -13,6 +13,7 @@ from refusing import refuses
 import word_tables
 
 import dmft
+from texts import text_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALL = {"training.steps": 3, "solver.sites": 32, "solver.expert_sites": 32,
@@ -120,10 +121,8 @@ def test_every_operation_of_the_programs_is_known():
     program = os.path.join(os.environ["DMFT_HOME"], "dmft-solve")
     rows = subprocess.run([program, "--operations"], capture_output=True, text=True,
                           check=True).stdout
-    with open(os.path.join(root, "python", "dmft", "operations.tsv"), encoding="utf-8") as kept:
-        assert kept.read() == rows, "make words"
-    with open(os.path.join(root, "docs", "programs.md"), encoding="utf-8") as page:
-        text = page.read()
+    assert text_of("python", "dmft", "operations.tsv") == rows, "make words"
+    text = text_of("docs", "programs.md")
     assert rows.count("\n") > 30
     for line in rows.splitlines():
         chapter, name, arguments, _, about, _ = line.split("\t")

@@ -7,15 +7,11 @@ import sys
 
 import dmft
 import pytest
+from texts import text_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RECIPE = ("install", "conda", "recipe.yaml")
 SPACK = ("install", "spack", "packages", "dmft_solve", "package.py")
-
-
-def text_of(*parts):
-    with open(os.path.join(ROOT, *parts), encoding="utf-8") as file:
-        return file.read()
 
 
 def libraries():

@@ -14,6 +14,7 @@ import pytest
 import dmft
 from dmft.plot import command, page, select
 from dmft.plot.style import Missing
+from texts import text_of
 
 KEYS = {"network.model": "regime2", "solver.sites": 64, "solver.expert_sites": 64,
         "solver.replicates": 3, "training.steps": 5, "reference.widths": [8, 16],
@@ -126,8 +127,7 @@ def browse(path, choice, script=""):
     if not browser:
         pytest.skip("no chromium here")
     if script:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = text_of(path)
         path = path.replace(".html", "_moved.html")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace("</body>", f"<script>{script}</script></body>"))
@@ -150,8 +150,7 @@ def test_a_browser_draws_it_and_its_sliders_move(files, tmp_path):
     pytest.importorskip("plotly")
     out = str(tmp_path / "rates.html")
     assert command.main(["--html", out, files["rates"]]) == 0
-    with open(out, encoding="utf-8") as file:
-        text = file.read()
+    text = text_of(out)
     assert not re.search(r'<(script|link|img)[^>]*(src|href)="http', text)
     assert json.loads(re.search(r'(?s)id="data" type="application/json">(.*?)</script>',
                                 text)[1])["about"]["loss"]

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 import pytest
+from texts import text_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CODE = re.compile(r"^```.*?^```|(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL | re.MULTILINE)
@@ -49,15 +50,13 @@ def test_tags_are_found():
 
 @pytest.mark.parametrize("page", pages())
 def test_averages_do_not_vanish(page):
-    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-        assert tags(file.read()) == []
+    assert tags(text_of(page)) == []
 
 
 @pytest.mark.parametrize("page", pages())
 def test_no_merge_left_its_marks(page):
     """Both sides of a conflict in a page, between <<<<<<< and >>>>>>>."""
-    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-        assert not re.search(r"^(<{7}|>{7}) ", file.read(), re.MULTILINE)
+    assert not re.search(r"^(<{7}|>{7}) ", text_of(page), re.MULTILINE)
 
 
 def test_every_series_stands_on_its_page():
@@ -65,8 +64,7 @@ def test_every_series_stands_on_its_page():
     found = set()
     named = r'(?:\.name = |series_add\([^;]*?err, |SERIES_ADD\([^"]*?)"(\w+)"'
     for path in glob.glob(os.path.join(ROOT, "solver", "measure", "*.c")):
-        with open(path, encoding="utf-8") as file:
-            found |= set(re.findall(named, file.read()))
+        found |= set(re.findall(named, text_of(path)))
     with open(os.path.join(ROOT, "docs", "output.md"), encoding="utf-8") as file:
         said = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", file.read()))))
     assert {"loss", "gate_top", "rank"} <= found
@@ -94,8 +92,7 @@ def test_long_sentences_are_found():
 
 @pytest.mark.parametrize("page", pages())
 def test_sentences_are_short(page):
-    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-        assert long_sentences(file.read()) == []
+    assert long_sentences(text_of(page)) == []
 
 
 def unexplained(defaults: str) -> list[str]:
@@ -117,16 +114,14 @@ def test_every_page_is_in_the_navigation():
 @pytest.mark.parametrize("page", pages())
 def test_pages_are_not_too_long(page):
     """Who looks for a section reads its neighbours. Pages that are made of data are lists."""
-    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-        lines = file.read().count("\n")
+    lines = text_of(page).count("\n")
     assert lines <= 600 or page in MADE, f"{page} has {lines} lines: split it by subject"
 
 
 def test_keys_are_explained_in_sentences():
     assert unexplained("# of the chain\n# Allowed: a number.\nsharpness = 1\n\n"
                        "# Seed of it.\n# Allowed: a number.\nseed = 1\n") == ["of the chain"]
-    with open(os.path.join(ROOT, "data", "ref", "keys.ini"), encoding="utf-8") as file:
-        assert unexplained(file.read()) == []
+    assert unexplained(text_of("data", "ref", "keys.ini")) == []
 
 
 INVERSION = re.compile(r"\bthe (?:\w+er|more|less) the (?:\w+er|more|less)\b")
@@ -136,8 +131,7 @@ INVERSION = re.compile(r"\bthe (?:\w+er|more|less) the (?:\w+er|more|less)\b")
 def test_comparisons_have_subjects(page):
     """None is like "learn the later the wider", which is read twice."""
     assert INVERSION.search("networks learn the later the wider")
-    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-        assert not INVERSION.search(re.sub(r"\s+", " ", file.read()))
+    assert not INVERSION.search(re.sub(r"\s+", " ", text_of(page)))
 
 
 def anchors(text: str) -> set[str]:
@@ -163,8 +157,7 @@ def broken(page: str, text: str) -> list[str]:
         if not os.path.exists(there):
             found.append(link)
         elif anchor and there.endswith(".md"):
-            with open(there, encoding="utf-8") as file:
-                found += [link] if anchor not in anchors(file.read()) else []
+            found += [link] if anchor not in anchors(text_of(there)) else []
     return found
 
 
@@ -176,8 +169,7 @@ def test_broken_links_are_found():
 
 @pytest.mark.parametrize("page", pages())
 def test_links_lead_somewhere(page):
-    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-        assert broken(page, file.read()) == []
+    assert broken(page, text_of(page)) == []
 
 
 def test_spelling():

@@ -12,6 +12,7 @@ import pytest
 
 import dmft
 from dmft.plot.select import widths_of
+from texts import text_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -29,8 +30,7 @@ WHOLE = ("cures_regime2", "jiang_collapse")  # read off at widths of their own
 
 def small(study: str, folder) -> str:
     """A copy of an ini with few rates, widths, seeds, steps, sites; a text is README.md."""
-    with open(gallery.ini_of(study), encoding="utf-8") as file:
-        text = re.sub(r"logspace\((.*), \d+\)", r"logspace(\1, 3)", file.read())
+    text = re.sub(r"logspace\((.*), \d+\)", r"logspace(\1, 3)", text_of(gallery.ini_of(study)))
     less = {"seeds": "2", "steps": "5", "sites": "32", "expert_sites": "16", "unit_sites": "16",
             "test_every": "4"}
     for key, value in less.items():
@@ -80,8 +80,7 @@ def test_every_study_gives_a_picture(data, name, monkeypatch, sketched):
                                   and (os.environ.get("LONG") or name in KEPT)])
 def test_the_page_says_what_was_kept(name, tmp_path, sketched):
     seen, rows = gallery.draw_kept(name, TABLE[name], str(tmp_path / "picture.png"))
-    with open(os.path.join(ROOT, "docs", "gallery.md"), encoding="utf-8") as file:
-        page = file.read()
+    page = text_of("docs", "gallery.md")
     for line in gallery.section(name, TABLE[name], seen, rows, 0):
         assert "core-minutes" in line or line in page
 
@@ -109,15 +108,13 @@ def test_table_and_studies():
         assert ini.has_section("sweep"), study
     for name, entry in TABLE.items():
         assert set(entry) <= {"data", "title", "figures", "claim", "note"}, name
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        assert f"has {len(TABLE)} such pictures" in file.read()
+    assert f"has {len(TABLE)} such pictures" in text_of("README.md")
 
 
 def test_page():
     """docs/gallery.md has a section for every study, with what the table says of it; pictures are
     there and small, and no others."""
-    with open(os.path.join(ROOT, "docs", "gallery.md"), encoding="utf-8") as file:
-        page = file.read()
+    page = text_of("docs", "gallery.md")
     assert not re.search(r"\bnan\b", page)
     parts = dict(re.findall(r"(?ms)^## (\w+)\n(.*?)(?=^## |\Z)", page))
     assert list(parts) == list(TABLE)
@@ -140,8 +137,7 @@ def test_page():
 
 def test_readme(data, tmp_path, monkeypatch, sketched):
     """Its Python makes its picture, its links are there, and the Lua of docs/networks.md runs."""
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        readme = file.read()
+    readme = text_of("README.md")
     for link in re.findall(r"\]\(([^)#]+)", readme):
         assert "://" in link or os.path.exists(os.path.join(ROOT, link)), link
     python, = [block for block in re.findall(r"(?s)```python\n(.*?)```", readme)
@@ -154,8 +150,7 @@ def test_readme(data, tmp_path, monkeypatch, sketched):
         exec(python.replace('"studies/fig1_regime2.ini"', f'{ini!r}, progress=False'), {})
     plt.close("all")
     assert (tmp_path / "mup_mssp.png").exists()
-    with open(os.path.join(ROOT, "docs", "networks.md"), encoding="utf-8") as file:
-        lua, = re.findall(r"(?s)```lua\n(.*?)```", file.read())
+    lua, = re.findall(r"(?s)```lua\n(.*?)```", text_of("docs", "networks.md"))
     (tmp_path / "mine.lua").write_text(lua)
     run = dmft.solve({"network.program": str(tmp_path / "mine.lua"), "training.steps": 3,
                       "solver.sites": 32, "solver.replicates": 2}, progress=False)

@@ -10,10 +10,7 @@
 
 /* Addresses that were reserved for arrays: of these the pages count that have been written to. */
 enum { RESERVED = 1 << 24, MANY = 256 };
-static struct {
-    unsigned char *at;
-    size_t size;
-} reserved[MANY];
+static STRUCT(unsigned char *at; size_t size) reserved[MANY];
 static int reservations; /* of them that are there */
 
 static atomic_long held, peak;
