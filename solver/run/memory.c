@@ -167,29 +167,29 @@ static int find_need(const struct run *run, struct need *need, struct err *err) 
 static int refuse_memory(const struct run *run, const struct need *need, double total,
                          struct err *err) {
     bool results = need->results > need->limit && need->results > need->networks,
-         networks = need->limit <= need->networks && need->results <= need->networks;
+         networks = need->limit <= need->networks && need->results <= need->networks,
+         full = run->config.output.kernels == KERNELS_FULL;
     char fewer[TEXT_NOTE] = "", wide[64] = "";
     name_sites(run, fewer);
     const char *matrices = run->config.output.weights >= WEIGHTS_BOTH
                                ? "[output] weights = final or none, fewer seeds"
                                : "[output] weights = none, fewer seeds";
-    const char *remedy = results && need->weights > need->results / 2 ? matrices
-                         : results && need->sites > need->results / 2
-                             ? "a smaller [output] field_sites, fewer inputs or steps"
-                         : run->config.output.kernels == KERNELS_FULL
-                             ? "kernels = diagonal, or fewer steps, replicates or seeds"
-                         : results && run->data.n > 1
-                             ? "fewer tokens, inputs, steps, replicates or seeds"
-                         : results                      ? "fewer inputs, steps, replicates or seeds"
-                         : need->limit > need->networks ? fewer
-                         : run->data.n > 1              ? "smaller widths, fewer tokens or inputs"
-                                                        : "smaller widths";
+    const char *remedy =
+        results && need->weights > need->results / 2 ? matrices
+        : results && need->sites > need->results / 2
+            ? "a smaller [output] field_sites, fewer inputs or steps"
+        : results && full              ? "kernels = diagonal, or fewer steps, replicates or seeds"
+        : results && run->data.n > 1   ? "fewer tokens, inputs, steps, replicates or seeds"
+        : results                      ? "fewer inputs, steps, replicates or seeds"
+        : need->limit > need->networks ? fewer
+        : run->data.n > 1              ? "smaller widths, fewer tokens or inputs"
+                                       : "smaller widths";
     if (networks)
         snprintf(wide, sizeof wide, ", mostly for width %d", need->wide);
     return params_error(
         &run->params, "solver", "max_memory", err,
-        "the run would need about %.3g GB%s; try %s, fewer threads, or raise max_memory", total,
-        wide, remedy);
+        "the run would need about %.3g GB%s; try %s%s, fewer threads, or raise max_memory", total,
+        wide, full && !results ? "kernels = diagonal, " : "", remedy);
 }
 
 double memory_most(void) {
