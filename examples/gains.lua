@@ -1,5 +1,6 @@
 -- A block of a transformer with what the built-in one has not: queries and keys of norm 1 (QK-norm),
--- gains behind norms, biases of hidden layers, and a trained number in front of a branch.
+-- gains behind norms, biases of hidden layers, and a trained number in front of a branch. With
+-- [program] qk_norm = no queries and keys keep the norm that their matrices give them.
 local stream, head, units = population("stream"), population("head"), population("units")
 local h = read_in(stream, "W0")
 
@@ -7,7 +8,8 @@ local function gained(x, name) return vector(x, {name = name, start = 1}) * norm
 local function biased(x, name) return x + vector(x, {name = name, start = 0}) end
 
 local y = gained(h, "gain_0")
-local q, k = norm(map(y, head, "W_Q")), norm(map(y, head, "W_K"))
+local q, k = map(y, head, "W_Q"), map(y, head, "W_K")
+if key("qk_norm", true) then q, k = norm(q), norm(k) end
 local a = softmax(attend(q, k, key("attention_beta", 4.0)), {causal = true})
 show(a, "attention", {axis = "source"})
 h = h + scalar({name = "branch", start = 0.5}) * map(mix(a, map(y, head, "W_V")), stream, "W_O")
