@@ -68,10 +68,10 @@ TEST(equals_oracle) {
     start(&run, &net, &batch, WIDTH);
     assert_true(run.inputs.K == 12 && run.inputs.test_directions == 5);
     struct oracle *o = oracle_new(
-        (struct oracle)ROW(.network = &oracle_stack, .single = true, .activated = true,
-                           .gate = ORACLE_CONSTANT, .P = 3, .D = 20, .N = WIDTH, .M = 1,
-                           .N_e = WIDTH, .E = DEPTH - 1, .eta0 = run.config.training.eta0,
-                           .gamma0 = run.config.training.gamma0));
+        (struct oracle)LIST(.network = &oracle_stack, .single = true, .activated = true,
+                            .gate = ORACLE_CONSTANT, .P = 3, .D = 20, .N = WIDTH, .M = 1,
+                            .N_e = WIDTH, .E = DEPTH - 1, .eta0 = run.config.training.eta0,
+                            .gamma0 = run.config.training.gamma0));
     copy_read_in(o->block[0].w, &net, &run);
     support_copy(o->block[1].w, array_all(&support_thin(&net, "w")->W), 1);
     for (int l = 2; l <= DEPTH; l++)

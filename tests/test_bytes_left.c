@@ -103,9 +103,9 @@ static int draw(struct data *data, const struct sequences *sequences, struct err
 
 static int read_text(struct data *data, struct err *err) {
     return corpus_read(data,
-                       &(struct corpus)ROW(.path = "README.md", .alphabet = "abc", .inputs = 3,
-                                           .tests = 2, .n = 4, .stride = 4, .held_out = 0.2,
-                                           .positions = true, .seed = 1, .most = 1e9),
+                       &(struct corpus)LIST(.path = "README.md", .alphabet = "abc", .inputs = 3,
+                                            .tests = 2, .n = 4, .stride = 4, .held_out = 0.2,
+                                            .positions = true, .seed = 1, .most = 1e9),
                        err);
 }
 

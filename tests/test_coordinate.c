@@ -168,9 +168,9 @@ static void check_network(const char *ini, const char *const *overrides, int N, 
     support_run(&run, ini, overrides);
     ASK(run_ensemble(&run, N, 1, &record, err));
     support_net(&net, &run, N, 0);
-    struct oracle_coordinate o = ROW(.P = run.data.P, .N = N, .M = M, .Ne = Ne,
-                                     .softmax = run.config.network.routing.gate == GATE_SOFTMAX,
-                                     .many = agg == 1 ? 1 : M, .agg = agg, .b_scale = b_scale);
+    struct oracle_coordinate o = LIST(.P = run.data.P, .N = N, .M = M, .Ne = Ne,
+                                      .softmax = run.config.network.routing.gate == GATE_SOFTMAX,
+                                      .many = agg == 1 ? 1 : M, .agg = agg, .b_scale = b_scale);
     take(&net, &run, M, Ne, &o.start);
     for (int t = 0; t < record.T; t++) {
         support_evaluate(&net, &run);

@@ -32,8 +32,8 @@ static void write_file(const char *to, const char *bytes, size_t size) {
 
 /* What all cases begin from. */
 static struct corpus corpus_of(int inputs, int n) {
-    return (struct corpus)ROW(.path = path, .alphabet = "", .inputs = inputs, .n = n, .stride = n,
-                              .positions = true, .seed = 3, .most = 1e8);
+    return (struct corpus)LIST(.path = path, .alphabet = "", .inputs = inputs, .n = n, .stride = n,
+                               .positions = true, .seed = 3, .most = 1e8);
 }
 
 static void check_codes(const struct data *data, const int *code, int V) {

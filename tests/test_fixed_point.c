@@ -82,10 +82,11 @@ TEST(linear_networks_agree) {
           "training.optimizer=momentum", "training.weight_decay=0.02", NULL}},
         {"data/regime3_mup.ini",
          {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=1", NULL}},
-        ROW("data/transformer.ini", {"network.experts=0", "data.inputs=3", "data.tokens=4",
-                                     "data.test_inputs=0", "solver.halves=no", NULL}),
-        ROW("data/transformer.ini", {"network.experts=0", "data.inputs=3", "data.tokens=4",
-                                     "data.test_inputs=1", "solver.halves=no", "training.batch=1"}),
+        LIST("data/transformer.ini", {"network.experts=0", "data.inputs=3", "data.tokens=4",
+                                      "data.test_inputs=0", "solver.halves=no", NULL}),
+        LIST("data/transformer.ini",
+             {"network.experts=0", "data.inputs=3", "data.tokens=4", "data.test_inputs=1",
+              "solver.halves=no", "training.batch=1"}),
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         FREED(both_free) struct both both = {0};

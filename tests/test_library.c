@@ -29,9 +29,9 @@ static void copy_write(struct program *p) {
     program_read_out(p, program_sigma(p, h2), (struct weight){.name = "w"});
 }
 
-static struct model copy = ROW(.name = "copy", .doc = "dense of depth 2", .source = "this file",
-                               .keys = "read_out activation depth",
-                               .solver_keys = "expert_sites unit_sites", .write = copy_write);
+static struct model copy = LIST(.name = "copy", .doc = "dense of depth 2", .source = "this file",
+                                .keys = "read_out activation depth",
+                                .solver_keys = "expert_sites unit_sites", .write = copy_write);
 
 static void dmft_freed(struct dmft **d) {
     dmft_free(*d);

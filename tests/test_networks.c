@@ -181,13 +181,13 @@ TEST(fresh_inputs) {
                       regime2[] = "loss f test_loss Phi1_diag G1_diag Phib_diag Gb_diag";
     static const struct one_case cases[] = {
         {"data/dense.ini", dense, {"data.inputs=80"}},
-        ROW("data/regime2.ini", regime2,
-            {"data.inputs=80", "training.eta0=0.4", "solver.expert_sites=512"}),
-        ROW("data/regime1.ini", regime1,
-            {"data.inputs=10", "training.order=shuffled", "reference.widths=64 128 256"}),
-        ROW("data/regime2.ini", regime2,
-            {"data.inputs=80", "training.optimizer=adam", "training.eta0=0.05", "training.eps=0.1",
-             "solver.expert_sites=512"}),
+        LIST("data/regime2.ini", regime2,
+             {"data.inputs=80", "training.eta0=0.4", "solver.expert_sites=512"}),
+        LIST("data/regime1.ini", regime1,
+             {"data.inputs=10", "training.order=shuffled", "reference.widths=64 128 256"}),
+        LIST("data/regime2.ini", regime2,
+             {"data.inputs=80", "training.optimizer=adam", "training.eta0=0.05", "training.eps=0.1",
+              "solver.expert_sites=512"}),
     };
     compare(cases, COUNT(cases), 2, ARGS("training.batch=4", "data.test_inputs=12"));
 }
@@ -212,22 +212,22 @@ TEST(optimizers) {
     static const struct one_case cases[] = {
         {REGIME2,
          {"network.parameterization=mup", "solver.sites=256", "solver.expert_sites=256", ADAM}},
-        ROW(DENSE, {"training.optimizer=momentum", "training.eta0=0.05",
-                    "training.weight_decay=0.04", DECAYS}),
+        LIST(DENSE, {"training.optimizer=momentum", "training.eta0=0.05",
+                     "training.weight_decay=0.04", DECAYS}),
         {"data/resnet.ini", of_resnet, {"network.depth=2", ADAM}},
         {REGIME2, {HALF, "network.expert_width=3", MUON}},
         {DENSE, {MUON, "training.nesterov=yes", "training.weight_decay=0.02"}},
         {REGIME2, {HALF, "training.rest=Q", "training.muon_experts=together", MUON}},
         {"data/regime3.ini", OF_REGIME3, {"training.rest=Q", PAIRS, MUON}},
-        ROW("data/regime3_mup.ini", OF_REGIME3,
-            {"network.read_out=normal", "training.rest=Q", PAIRS, "solver.unit_sites=256", MUON}),
+        LIST("data/regime3_mup.ini", OF_REGIME3,
+             {"network.read_out=normal", "training.rest=Q", PAIRS, "solver.unit_sites=256", MUON}),
         {BLOCK, {RESIDUAL, "network.expert_width=2", MUON}},
         {"examples/heads.ini", of_heads, {"solver.halves=yes", MUON}},
         {REGIME2, {HALF, WIDE, ADAM}},
-        ROW(DENSE, {WIDE, "training.optimizer=adamw", "training.weight_decay=0.02", DECAYS,
-                    "training.eta0=0.08"}),
-        ROW(DENSE, {WIDE, "training.optimizer=lion", "training.beta2=0.95", "training.eps=0.1",
-                    "training.weight_decay=0.02", "training.eta0=0.04"}),
+        LIST(DENSE, {WIDE, "training.optimizer=adamw", "training.weight_decay=0.02", DECAYS,
+                     "training.eta0=0.08"}),
+        LIST(DENSE, {WIDE, "training.optimizer=lion", "training.beta2=0.95", "training.eps=0.1",
+                     "training.weight_decay=0.02", "training.eta0=0.04"}),
         {"data/regime3.ini", OF_REGIME3, {PAIRS, ADAM}},
         {"data/regime3_mup.ini", OF_REGIME3, {PAIRS, ADAM}},
         {BLOCK, {RESIDUAL, "network.expert_width=1", ADAM}},
@@ -262,11 +262,12 @@ TEST(gradients_apart) {
     static const char tokens[] =
         "Cg_0_diag Cg_1_diag tangent tangent_loss gradient_norm_loss gradient_norm_loss_W_O_0 loss";
     static const struct one_case cases[] = {
-        ROW("data/regime2.ini", penalty,
-            {"network.kappa=0.5", "network.rho=0.25", "network.balance_loss=0.5",
-             "training.eta0=0.3", "data.inputs=6", "solver.sites=256", "solver.expert_sites=256"}),
+        LIST("data/regime2.ini", penalty,
+             {"network.kappa=0.5", "network.rho=0.25", "network.balance_loss=0.5",
+              "training.eta0=0.3", "data.inputs=6", "solver.sites=256", "solver.expert_sites=256"}),
         {"data/dense.ini", outputs, {"network.outputs=3"}},
-        ROW("data/transformer.ini", tokens,
+        LIST(
+            "data/transformer.ini", tokens,
             {"data.inputs=4", "data.tokens=4", "data.vocabulary=3", "reference.widths=64 128 256"}),
     };
     compare(cases, COUNT(cases), 2, ARGS("output.gradients=yes", "output.tangent=sum"));

@@ -132,15 +132,16 @@ static struct oracle *oracle_of(const struct example *e, const struct run *run) 
     const struct training *training = &run->config.training;
     bool softmax = !strcmp(e->gate, "softmax"), adam = !strcmp(e->optimizer, "adam");
     struct oracle *o = oracle_new(
-        (struct oracle)ROW(.network = &oracle_papers, .P = P, .D = D, .N = N, .M = e->M,
-                           .N_e = e->Ne, .gate = softmax ? ORACLE_SOFTMAX : ORACLE_SIGMOID_M,
-                           .branch = e->regime == 1 || softmax ? 1 : 1.0 / e->M));
+        (struct oracle)LIST(.network = &oracle_papers, .P = P, .D = D, .N = N, .M = e->M,
+                            .N_e = e->Ne, .gate = softmax ? ORACLE_SOFTMAX : ORACLE_SIGMOID_M,
+                            .branch = e->regime == 1 || softmax ? 1 : 1.0 / e->M));
     struct run reference;
     struct net net;
     memcpy(o->X, run->data.X, (size_t)(P * D) * sizeof *o->X);
     memcpy(o->y, run->data.y, P * sizeof *o->y);
-    o->rule = (struct oracle_rule)ROW(.adam = adam, .rate = 1, .eps = 1,
-                                      .beta1 = training->adam.beta1, .beta2 = training->adam.beta2);
+    o->rule =
+        (struct oracle_rule)LIST(.adam = adam, .rate = 1, .eps = 1, .beta1 = training->adam.beta1,
+                                 .beta2 = training->adam.beta2);
     run_of(&reference, e, "mup");
     support_net(&net, &reference, N, 0);
     copy_draws(o, &net, &reference, e->regime);

@@ -47,8 +47,8 @@ static void draw_gradient(int step, int group, double s) {
 static struct change change_of(const struct polar_case *one, struct rows entries, int first) {
     size_t count = (size_t)(entries.count * INPUTS);
     struct change change =
-        ROW(.entries = entries, .a = array_all(&g.a), .C = memory(count, sizeof *g.C), .s = one->s,
-            .row_group = one->row_group, .column_group = one->column_group);
+        LIST(.entries = entries, .a = array_all(&g.a), .C = memory(count, sizeof *g.C), .s = one->s,
+             .row_group = one->row_group, .column_group = one->column_group);
     memcpy(change.C, g.C + first * INPUTS, count * sizeof *g.C);
     return change;
 }
@@ -132,8 +132,8 @@ static void want_spectrum(const struct polar_case *one, const double *V,
                 want[k] += s[k] / blocks;
         }
     struct polar_momentum momentum =
-        ROW(.velocity = &velocity, .parts = 1, .directions = !one->row_group,
-            .row_group = one->row_group, .column_group = one->column_group);
+        LIST(.velocity = &velocity, .parts = 1, .directions = !one->row_group,
+             .row_group = one->row_group, .column_group = one->column_group);
     ASK(polar_spectrum(&momentum, VALUES, got, &err));
     for (int k = 0; k < VALUES; k++)
         if (isnan(want[k]) ? !isnan(got[k]) : !(fabs(got[k] - want[k]) <= ROUND_OFF))
@@ -318,8 +318,8 @@ static void nothing_of(double size) {
         if (!cases[k].row_group) { /* round-off, or nothing, has no singular values */
             double s[1];
             const struct array *all[] = {&velocity};
-            struct polar_momentum V = ROW(.velocity = all, .parts = 1, .directions = true,
-                                          .column_group = cases[k].column_group);
+            struct polar_momentum V = LIST(.velocity = all, .parts = 1, .directions = true,
+                                           .column_group = cases[k].column_group);
             ASK(polar_spectrum(&V, 1, s, &err));
             assert_true(isnan(s[0]));
         }

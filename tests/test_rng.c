@@ -48,9 +48,9 @@ TEST(test_layout_and_box_muller) {
     for (size_t n = 0; n < LENGTH(vectors); n++) {
         const uint32_t *c = vectors[n].counter, *key = vectors[n].key, *bits = vectors[n].bits;
         struct rng_stream stream =
-            ROW(.seed = (uint64_t)key[1] << 32 | key[0], .replicate = c[2], .width = c[3] >> 12,
-                .owner = c[3] >> 4 & 0xff, .purpose = c[3] & 0xf,
-                .draw = 12345); /* without effect: the call names the draw */
+            LIST(.seed = (uint64_t)key[1] << 32 | key[0], .replicate = c[2], .width = c[3] >> 12,
+                 .owner = c[3] >> 4 & 0xff, .purpose = c[3] & 0xf,
+                 .draw = 12345); /* without effect: the call names the draw */
         uint64_t a = (uint64_t)bits[1] << 32 | bits[0], b = (uint64_t)bits[3] << 32 | bits[2];
         long double radius = sqrtl(-2 * logl((long double)((a >> 11) + 1) * 0x1p-53L));
         long double angle = 2 * acosl(-1) * ((long double)(b >> 11) * 0x1p-53L);
@@ -214,8 +214,8 @@ TEST(test_packing_never_collides) {
         for (size_t j = 0; j < LENGTH(owners); j++)
             for (uint32_t k = 0; k < 16 * 3; k++) {
                 struct rng_stream stream =
-                    ROW(.seed = 5, .replicate = replicates[k / 16], .width = widths[i],
-                        .owner = owners[j], .purpose = k % 16);
+                    LIST(.seed = 5, .replicate = replicates[k / 16], .width = widths[i],
+                         .owner = owners[j], .purpose = k % 16);
                 rng_normal_pair(stream, 0, 0, pairs[count++]);
             }
     qsort(pairs, count, sizeof *pairs, compare_pairs);

@@ -158,9 +158,9 @@ static void first_draw(uint32_t replicate, bool halved, int half, int sites, dou
     FREED(array_free) struct array out;
     FREED(population_free)
     struct population p =
-        ROW(.name = "p", .backend = backend_list[0], .size = POPULATION_INFINITE,
-            .sites = (size_t)sites, .group = 1, .draws.sobol = true, .draws.beside_halves = halved,
-            .draws.half_number = half, .draws.stream = stream_of(replicate, 1));
+        LIST(.name = "p", .backend = backend_list[0], .size = POPULATION_INFINITE,
+             .sites = (size_t)sites, .group = 1, .draws.sobol = true, .draws.beside_halves = halved,
+             .draws.half_number = half, .draws.stream = stream_of(replicate, 1));
     p.draws.stream.first_pair = half == 2 ? (uint32_t)sites / 2 : 0;
     ASK(population_init(&p, err));
     ASK(array_init(&out, p.backend, p.sites, 1, 1, err));
@@ -228,8 +228,8 @@ TEST(forty_draws_are_coordinates) {
         FREED(sobol_free) struct sobol sobol;
         FREED(population_free)
         struct population p =
-            ROW(.name = "p", .backend = backend_list[0], .size = POPULATION_INFINITE, .sites = S,
-                .group = groups[i], .draws.sobol = true, .draws.stream = stream_of(0, 1));
+            LIST(.name = "p", .backend = backend_list[0], .size = POPULATION_INFINITE, .sites = S,
+                 .group = groups[i], .draws.sobol = true, .draws.stream = stream_of(0, 1));
         ASK(population_init(&p, err));
         ASK(sobol_init(&sobol, p.draws.stream, 0, S / (size_t)groups[i], err));
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)

@@ -87,10 +87,10 @@ static void fill(double *w, int count, int seed, int which) {
 
 static struct oracle *regime_3(int N, bool mssp, bool after, int seed) {
     enum { P = 2, D = 4 };
-    struct oracle *o =
-        oracle_new((struct oracle)ROW(.network = &oracle_stack, .regime = 3, .P = P, .D = D, .N = N,
-                                      .M = N / 2, .N_e = N / 4, .E = 2, .gate = ORACLE_SIGMOID_M,
-                                      .stream = true, .after = after, .eta0 = 0.3));
+    struct oracle *o = oracle_new((struct oracle)LIST(.network = &oracle_stack, .regime = 3, .P = P,
+                                                      .D = D, .N = N, .M = N / 2, .N_e = N / 4,
+                                                      .E = 2, .gate = ORACLE_SIGMOID_M,
+                                                      .stream = true, .after = after, .eta0 = 0.3));
     for (int i = 0; i < o->blocks; i++) {
         int count = o->block[i].count, own = mssp && i > 2 ? count / o->M : count;
         double *w = o->block[i].w;

@@ -33,8 +33,8 @@ static struct oracle *copy(const struct run *run, const struct net *net, int i) 
     int N = WIDTH, D = data->D, K;
     double *A, *B, *block, *W = support_matrix(support_map(net, "W")),
                            *W0 = support_get(array_all(&support_thin(net, "W0")->W));
-    struct oracle *o = oracle_new(
-        (struct oracle)ROW(.network = &oracle_resnet, .P = data->P, .D = D, .N = N,
+    struct oracle *o = oracle_new((
+        struct oracle)LIST(.network = &oracle_resnet, .P = data->P, .D = D, .N = N,
                            .L = wanted[i].L, .activation = wanted[i].activation,
                            .gamma0 = run->config.training.gamma0, .eta0 = run->config.training.eta0,
                            .branch = wanted[i].branch / sqrt(wanted[i].L)));

@@ -39,24 +39,24 @@ FOLDER_TEST(test_file) {
         {{{{0, 3, 1}, {1, 1, 0}}, 6, NULL}, 0, 6, true, NULL},
         {{{{0, 3, 1}, {1, 1, 0}}, -5, NULL}, 0, 5, false, NULL},
         {{{{0, 3, 1}, {1, 1, 0}}, 6, NULL}, 9, 9, true, NULL},
-        ROW({{{0, 3, 1}, {1, 1, 0}}, 3, NULL}, 0, 0, true,
-            "tokens[0][1] = 3, where tokens are "
-            "integers 0 to 2, as the vocabulary is 3"),
+        LIST({{{0, 3, 1}, {1, 1, 0}}, 3, NULL}, 0, 0, true,
+             "tokens[0][1] = 3, where tokens are "
+             "integers 0 to 2, as the vocabulary is 3"),
         {{{{0, 3, 1}, {1, 1, 0}}, 0, NULL}, 3, 0, true, "tokens[0][1] = 3, where"},
-        ROW({{{0, 3, 1}, {1, -1, 0}}, 0, NULL}, 0, 0, true,
-            "tokens[1][1] = -1, where tokens are integers from 0 on"),
+        LIST({{{0, 3, 1}, {1, -1, 0}}, 0, NULL}, 0, 0, true,
+             "tokens[1][1] = -1, where tokens are integers from 0 on"),
         {{{{0, 3, 1}, {1, 1, .5}}, 0, NULL}, 0, 0, true, "tokens[1][2] = 0.5, where"},
         {{{{0, 3, 1}, {1, 1, 0}}, 1.5, NULL}, 0, 0, true, "V must be one positive integer"},
         {{{{0, 3, 1}, {1, 1, 0}}, -1.5, NULL}, 0, 0, true, "V must be one positive integer"},
-        ROW({{{0, 30, 1}, {1, 1, 0}}, 0, NULL}, 0, 0, true,
-            "span 6 directions of 34 numbers each where 99"),
+        LIST({{{0, 30, 1}, {1, 1, 0}}, 0, NULL}, 0, 0, true,
+             "span 6 directions of 34 numbers each where 99"),
         {{{{0, 3, 1}, {1, 1, 0}}, 0, "X"}, 0, 0, true, "has X beside tokens"},
         {{{{0, 3, 1}, {1, 1, 0}}, 0, "X_test"}, 0, 0, true, "has X_test beside tokens"},
         {{{{0, 3, 1}, {1, 1, 0}}, 0, "y_test"}, 0, 0, true, "has y_test and no tokens_test"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        const struct data_wanted wanted = ROW(.loss = &loss_mse, .vocabulary = cases[k].vocabulary,
-                                              .positions = cases[k].positions, .most = 99);
+        const struct data_wanted wanted = LIST(.loss = &loss_mse, .vocabulary = cases[k].vocabulary,
+                                               .positions = cases[k].positions, .most = 99);
         struct data data;
         struct err err = {0};
         write_tokens(in_folder(path, state, "data.h5"), &cases[k].file);
@@ -123,8 +123,8 @@ FOLDER_TEST(test_written) {
         {{"data.inputs=4"}, "mu i", "mu", 2, 1, {4, 10}, {4}},
         {{"network.outputs=3"}, "mu i", "mu c", 2, 2, {4, 10}, {4, 3}},
         {{"data.tokens=2"}, "mu token i", "mu", 3, 1, {4, 2, 10}, {4}},
-        ROW({"data.source=markov", "data.tokens=5", "data.vocabulary=3", "data.test_inputs=2"},
-            "mu token i", "mu token c", 3, 3, {4, 5, 8}, {4, 5, 3}),
+        LIST({"data.source=markov", "data.tokens=5", "data.vocabulary=3", "data.test_inputs=2"},
+             "mu token i", "mu token c", 3, 3, {4, 5, 8}, {4, 5, 3}),
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         FREED(data_free) struct data data;

@@ -17,45 +17,47 @@ struct task {
  * experts are apart. */
 static const struct task tasks[] = {
     {{3, 4, 1, false, 0, NULL, false}, 12, "experts = 0\nattention_beta = 2", "", false},
-    ROW({3, 3, 2, false, 0, NULL, false}, 12,
-        "experts = 0\nheads = 3\ncausal = yes\nnorm = no\nfinal_norm = no\ndepth = 2\n"
-        "branch_power = 0.5\nattention_width = 0.5",
-        "", false),
-    ROW({2, 3, 3, true, 0, NULL, false}, 12,
-        "head_limit = many\nhead_width = 2\nattention_width = 0.5\nattention_beta = 1.5\n"
-        "experts = 2\ngate = softmax\nbias = fixed\nbiases = 0.3 -0.3\niota = 0.5\nq0 = 1",
-        "loss = cross_entropy", false),
-    ROW({3, 3, 2, false, 3, kinds, false}, 12,
-        "head_limit = many\nhead_width = 4\nzero_queries = yes\ncausal = yes\nexperts = 3\n"
-        "rho = 0.333333333333333\ngate = sigmoid\nbias = fixed\nbias_per = token\n"
-        "biases = 0.6 0 -0.6 -0.6 0.6 0 0 -0.6 0.6\nq0 = 0\nrouter_rate = 4\ndepth = 2",
-        "loss = cross_entropy", false),
-    ROW({3, 4, 1, false, 3, kinds, false}, 10,
+    LIST({3, 3, 2, false, 0, NULL, false}, 12,
+         "experts = 0\nheads = 3\ncausal = yes\nnorm = no\nfinal_norm = no\ndepth = 2\n"
+         "branch_power = 0.5\nattention_width = 0.5",
+         "", false),
+    LIST({2, 3, 3, true, 0, NULL, false}, 12,
+         "head_limit = many\nhead_width = 2\nattention_width = 0.5\nattention_beta = 1.5\n"
+         "experts = 2\ngate = softmax\nbias = fixed\nbiases = 0.3 -0.3\niota = 0.5\nq0 = 1",
+         "loss = cross_entropy", false),
+    LIST({3, 3, 2, false, 3, kinds, false}, 12,
+         "head_limit = many\nhead_width = 4\nzero_queries = yes\ncausal = yes\nexperts = 3\n"
+         "rho = 0.333333333333333\ngate = sigmoid\nbias = fixed\nbias_per = token\n"
+         "biases = 0.6 0 -0.6 -0.6 0.6 0 0 -0.6 0.6\nq0 = 0\nrouter_rate = 4\ndepth = 2",
+         "loss = cross_entropy", false),
+    LIST(
+        {3, 4, 1, false, 3, kinds, false}, 10,
         "heads = 2\nattention_width = 0.6\nexperts = 4\nrho = 0.5\ngate = softmax\nbias = trained\n"
         "bias_per = token\nbiases = 0.9 0.3 -0.3 -0.9 -0.9 0.9 0.3 -0.3 -0.3 -0.9 0.9 0.3\n"
         "q0 = 0.1\nrouter_rate = 3\ndepth = 2\niota = 0.5\nactivation = erf",
         "", false),
-    ROW({2, 3, 4, true, 0, NULL, false}, 9,
-        "experts = 1\ngate = constant\niota = 2\nattention_width = 0.3333333333333333\ndepth = 3\n"
-        "branch_power = 0.5\nactivation = softplus",
-        "", false),
-    ROW({3, 2, 2, false, 0, NULL, false}, 12,
-        "experts = 2\ngated_experts = yes\nactivation = gelu\ngate = sigmoid\nbeta = 1.7\n"
-        "bias = trained\nbiases = 0.5 -0.5\nbias_per = expert\nq0 = 0.7\nheads = 2\n"
-        "final_norm = no",
-        "loss = cross_entropy", false),
-    ROW({5, 1, 3, false, 0, NULL, false}, 12,
-        "experts = 3\ngate = constant\ngated_experts = yes\niota = 0.5\nbranch_power = 0",
-        "loss = cross_entropy", false),
-    ROW({2, 4, 1, true, 0, NULL, false}, 12,
-        "experts = 2\ngate = softmax\nbeta = 0.6\nactivation = linear\nnorm = no\nheads = 4\n"
-        "head_limit = fixed\nbranch_power = 1.5\ndepth = 2\nread_out = zero",
-        "", false),
-    ROW({4, 1, 1, false, 0, NULL, false}, 12,
-        "experts = 2\ngate = sigmoid\nq0 = 1\nrouter_rate = 2\ncausal = yes\ndepth = 2", "", false),
-    ROW({3, 3, 2, true, 0, NULL, false}, 12,
-        "experts = 2\ngate = softmax\nq0 = 1\ncausal = yes\nhead_limit = many\nhead_width = 12", "",
-        true),
+    LIST({2, 3, 4, true, 0, NULL, false}, 9,
+         "experts = 1\ngate = constant\niota = 2\nattention_width = 0.3333333333333333\ndepth = 3\n"
+         "branch_power = 0.5\nactivation = softplus",
+         "", false),
+    LIST({3, 2, 2, false, 0, NULL, false}, 12,
+         "experts = 2\ngated_experts = yes\nactivation = gelu\ngate = sigmoid\nbeta = 1.7\n"
+         "bias = trained\nbiases = 0.5 -0.5\nbias_per = expert\nq0 = 0.7\nheads = 2\n"
+         "final_norm = no",
+         "loss = cross_entropy", false),
+    LIST({5, 1, 3, false, 0, NULL, false}, 12,
+         "experts = 3\ngate = constant\ngated_experts = yes\niota = 0.5\nbranch_power = 0",
+         "loss = cross_entropy", false),
+    LIST({2, 4, 1, true, 0, NULL, false}, 12,
+         "experts = 2\ngate = softmax\nbeta = 0.6\nactivation = linear\nnorm = no\nheads = 4\n"
+         "head_limit = fixed\nbranch_power = 1.5\ndepth = 2\nread_out = zero",
+         "", false),
+    LIST({4, 1, 1, false, 0, NULL, false}, 12,
+         "experts = 2\ngate = sigmoid\nq0 = 1\nrouter_rate = 2\ncausal = yes\ndepth = 2", "",
+         false),
+    LIST({3, 3, 2, true, 0, NULL, false}, 12,
+         "experts = 2\ngate = softmax\nq0 = 1\ncausal = yes\nhead_limit = many\nhead_width = 12",
+         "", true),
 };
 enum { TASKS = sizeof tasks / sizeof *tasks };
 

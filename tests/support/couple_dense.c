@@ -21,5 +21,5 @@ static int kernels(const struct couple *p) {
 static const char *const settings[] = {"depth = 3", "depth = 2\nactivation = softplus", NULL};
 
 const struct couple_oracle couple_dense =
-    ROW(.model = "dense", .settings = settings, .settle = settle, .parts = parts,
-        .kernels = kernels, .absolute = true);
+    LIST(.model = "dense", .settings = settings, .settle = settle, .parts = parts,
+         .kernels = kernels, .absolute = true);

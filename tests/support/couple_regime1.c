@@ -79,5 +79,5 @@ static const char *const settings[] = LIST(
     "experts = 2\nparameterization = sp\nrouter_rate = 1", NULL);
 
 const struct couple_oracle couple_regime1 =
-    ROW(.model = "regime1", .settings = settings, .settle = settle, .fill = fill, .at = at,
-        .parts = parts, .kernels = kernels, .absolute = true, .more = more);
+    LIST(.model = "regime1", .settings = settings, .settle = settle, .fill = fill, .at = at,
+         .parts = parts, .kernels = kernels, .absolute = true, .more = more);

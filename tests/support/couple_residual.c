@@ -90,5 +90,5 @@ static void more(const struct couple *p, int t, double tolerance) {
 static const char *const settings[] = {"alpha = 0.5\nexpert_width = 4\ndepth = 2", NULL};
 
 const struct couple_oracle couple_residual =
-    ROW(.model = "residual", .settings = settings, .settle = settle, .fill = fill, .parts = parts,
-        .kernels = kernels, .more = more);
+    LIST(.model = "residual", .settings = settings, .settle = settle, .fill = fill, .parts = parts,
+         .kernels = kernels, .more = more);

@@ -90,5 +90,5 @@ static void more(const struct couple *p, int t, double tolerance) {
 static const char *const settings[] = {"experts = 2\ngate = softmax\nq0 = 1\ndepth = 2", NULL};
 
 const struct couple_oracle couple_transformer =
-    ROW(.model = "transformer", .settings = settings, .coordinates = true, .settle = settle,
-        .fill = fill, .parts = parts, .kernels = kernels, .more = more);
+    LIST(.model = "transformer", .settings = settings, .coordinates = true, .settle = settle,
+         .fill = fill, .parts = parts, .kernels = kernels, .more = more);

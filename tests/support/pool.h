@@ -19,9 +19,9 @@ static inline double overlap(struct rows a, struct rows b) {
 
 static inline void open_population(struct population *p, size_t sites, bool matched,
                                    uint32_t replicate) {
-    *p = (struct population)ROW(.name = "layer 3", .backend = backend, .size = POPULATION_INFINITE,
-                                .sites = sites, .group = 1, .draws.matched = matched,
-                                .draws.stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2});
+    *p = (struct population)LIST(.name = "layer 3", .backend = backend, .size = POPULATION_INFINITE,
+                                 .sites = sites, .group = 1, .draws.matched = matched,
+                                 .draws.stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2});
     p->draws.stream.replicate = replicate;
     ASK(population_init(p, &err));
 }

@@ -35,8 +35,6 @@
  * the arguments of a call; of bare braces it gives many an item a line of its own. */
 #define LIST(...)                                                                                  \
     { __VA_ARGS__ }
-#define ROW(...)                                                                                   \
-    { __VA_ARGS__ }
 /* The type of the rows of a table with these columns, as in
  * static const STRUCT(const char *ini; int steps) cases[] = {...}; */
 #define STRUCT(...)                                                                                \
