@@ -24,6 +24,8 @@ void population_free(struct population *population) {
     array_free(&population->span.work);
     array_free(&population->span.waiting);
     array_free(&population->span.rows);
+    free(population->span.loss);
+    population->span.loss = NULL;
     sobol_free(&population->draws.points[0]);
     sobol_free(&population->draws.points[1]);
 }
@@ -57,8 +59,11 @@ static int enter_kept(struct population *population, struct rows x, struct rows 
     struct array *work = &population->span.work;
     int kept, early = 0;
     SCRATCH(int, which, (size_t)x.count);
-    TRY(basis_residual(array_all(&population->span.rows), x, (struct basis_known){0}, inside, work,
-                       which, &kept, err));
+    if (!population->span.loss)
+        TRY(base_alloc(&population->span.loss, population->sites, sizeof *population->span.loss,
+                       err));
+    TRY(basis_residual(array_all(&population->span.rows), population->span.loss, x,
+                       (struct basis_known){0}, inside, work, which, &kept, err));
     while (early < kept && which[early] < x.count - normals.count)
         early++;
     rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
@@ -144,8 +149,8 @@ static int mean_span(const struct population *population, struct rows rows, stru
         basis_straighten((struct rows){0}, array_all(&raw), inside);
         return array_keep(means, array_all(&raw), err);
     }
-    TRY(basis_residual((struct rows){0}, array_all(&raw), (struct basis_known){0}, inside, means,
-                       NULL, &kept, err));
+    TRY(basis_residual((struct rows){0}, NULL, array_all(&raw), (struct basis_known){0}, inside,
+                       means, NULL, &kept, err));
     means->rows = kept;
     return CODE_OK;
 }
@@ -213,7 +218,8 @@ static int draw_fresh(struct population *population, int mirror, struct rows opp
         basis_straighten(opposite, out, inside);
         return CODE_OK;
     }
-    TRY(basis_residual(opposite, out, (struct basis_known){0}, inside, work, NULL, &kept, err));
+    TRY(basis_residual(opposite, NULL, out, (struct basis_known){0}, inside, work, NULL, &kept,
+                       err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
     rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
     if (kept < out.count)
@@ -341,6 +347,8 @@ int population_archive(struct population *population, struct archive *archive, s
                       err));
     TRY(archive_bytes(archive, &population->probes, sizeof population->probes, err));
     TRY(archive_array(archive, &population->span.waiting, exact_backend(population), err));
+    TRY(archive_list(archive, &population->span.loss, population->sites,
+                     sizeof *population->span.loss, err));
     return archive_array(archive, &population->span.rows, exact_backend(population), err);
 }
 

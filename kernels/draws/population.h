@@ -49,6 +49,7 @@ struct population_draws {
 /* An orthonormal basis of all that a population has drawn or met: new normals are matched to it. */
 struct population_span {
     struct array rows;    /* of all normals and basis vectors, but for those ... */
+    double *loss;         /* NULL, or [sites] the account of `rows` for basis_residual */
     struct array waiting; /* ... that enter it with the next normals, in one pass over it */
     int taken;            /* rows of `waiting` that have; 0 outside of a prediction */
     struct array work;    /* for basis_residual */

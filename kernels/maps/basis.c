@@ -4,10 +4,12 @@
  * One projection leaves overlaps of eps times the row; normalising what is left of it enlarges
  * them, together with the overlaps of the rows that were taken out. Each kept row has an account of
  * that, its loss: overlap over eps. Kept rows, of norm one, go through everything once more, as
- * blocks, where the loss asks for it. That leaves eps again, and disturbs what the rows of a block
- * have among themselves by squares of eps loss, which LIMIT keeps below the round-off: a row beyond
- * it goes through everything at once and alone. Without that, the fourth row of a chain, each
- * within 1e-4 of the last, would be nine tenths base.
+ * blocks, where the loss is beyond AGAIN, and then have eps again. A row of which less than half
+ * is left enlarges what it takes over, so that overlaps would grow from call to call if the
+ * account of the base were not kept; it would have to go twice each time.
+ * The second time disturbs what the rows of a block have among themselves by squares of eps loss,
+ * which LIMIT keeps below the round-off: a row beyond it goes through everything at once and alone.
+ * Without that, the fourth row of a chain, each within 1e-4 of the last, would be nine tenths base.
  *
  * On a device each number that comes to the host is waited for, so few rows are made orthonormal by
  * their products among each other, less those with the base (gram_known), which the host often has
@@ -21,7 +23,7 @@
 
 #define BLOCK 16
 #define TOGETHER 128 /* rows whose products with each other are known, at most */
-#define AGAIN 1.4
+#define AGAIN 8
 #define LIMIT 1e7
 #define UNSURE 1e-12
 /* A row that enters by products is a difference, and what is left of its square decides how far it
@@ -32,7 +34,8 @@
 #define SURE 1e-8
 
 struct growth {
-    struct rows base, out; /* the first `kept` rows of out are kept */
+    struct rows base, out;   /* the first `kept` rows of out are kept */
+    const double *base_loss; /* [base.count], or NULL: one */
     struct rows
         rest; /* those that wait for their block: later rows of out, or on a device others */
     double threshold;
@@ -65,15 +68,18 @@ static void take_out_base(struct rows base, struct rows y, double *C, bool wante
         rows_low_rank(y, 1, -1, y, base, base, C, wanted);
 }
 
-/* Rows that wait, from mu on, of which kept rows `from` to `end` have just been taken out, take
- * over their overlaps with the base. */
-static void take_over(struct growth *growth, int from, int end, int mu, int count) {
+/* What a row takes over of the overlaps of `rows` rows of which parts c are taken out of it. */
+static double taken_over(const double *c, const double *loss, int rows) {
+    double overlap2 = 0;
+    for (int k = 0; k < rows && loss; k++)
+        overlap2 += c[k] * loss[k] * (c[k] * loss[k]);
+    return overlap2;
+}
+
+/* Rows that wait, from mu on, of which rows with these losses have just been taken out. */
+static void take_over(struct growth *growth, const double *loss, int rows, int mu, int count) {
     for (int i = 0; i < count; i++)
-        for (int k = from; k < end; k++) {
-            double c =
-                growth->C[(size_t)i * (size_t)(end - from) + (size_t)(k - from)] * growth->loss[k];
-            growth->overlap2[mu + i] += c * c;
-        }
+        growth->overlap2[mu + i] += taken_over(growth->C + (size_t)i * (size_t)rows, loss, rows);
 }
 
 /* Row mu, free of the base and of the rows kept before its block, whose first is `first`, is kept
@@ -83,7 +89,7 @@ static void enter_row(struct growth *growth, int first, int mu) {
     double whole2 = norm2_of(v), left2 = whole2, least2 = growth->threshold * growth->threshold;
     if (growth->kept > first) {
         take_out_base(kept_rows(growth, first), v, growth->C, true);
-        take_over(growth, first, growth->kept, mu, 1);
+        take_over(growth, growth->loss + first, growth->kept - first, mu, 1);
         left2 = norm2_of(v);
         if (left2 > least2 && left2 < 0.5 * whole2) {
             take_out_base(kept_rows(growth, first), v, growth->C, false);
@@ -118,6 +124,14 @@ static struct rows lossy_rows(const struct growth *growth, int from) {
     while (from < end && growth->loss[end - 1] <= AGAIN)
         end--;
     return rows_part(growth->out, from, end - from);
+}
+
+/* Rows that have lost much meet the base once more, which is the last that happens to them. */
+static void clean_rows(struct growth *growth) {
+    struct rows lossy = lossy_rows(growth, 0);
+    take_out_base(growth->base, lossy, growth->C, false);
+    for (int k = 0; k < lossy.count; k++)
+        growth->loss[lossy.first - growth->out.first + k] = 1;
 }
 
 /* Rows as combinations of rows as they were: T x, of which `count` are kept, and which[k] is the
@@ -248,6 +262,7 @@ static bool gram_known(struct growth *growth, struct rows x, struct basis_known 
     for (int i = 0; i < rows; i++) {
         const double *c = known.products + (size_t)pick[i] * (size_t)rank;
         square[i] = growth->overlap2[i];
+        growth->overlap2[i] += taken_over(c, growth->base_loss, rank);
         for (int j = 0; j <= i; j++)
             G[i * rows + j] = G[j * rows + i] =
                 known.squares[pick[i] * x.count + pick[j]] -
@@ -268,7 +283,7 @@ static bool gram_known(struct growth *growth, struct rows x, struct basis_known 
         backend->combine(out, 1, growth->C, growth->base);
     }
     keep_combined(growth, &combined);
-    take_out_base(growth->base, lossy_rows(growth, 0), growth->C, false);
+    clean_rows(growth);
     if (combined.worst > SLIGHT)
         backend->distant->straighten((struct rows){0}, out, 0, true);
     return true;
@@ -286,7 +301,9 @@ static void gram_schmidt(struct growth *growth, int count) {
         if (backend->distant)
             backend->dots(waiting, waiting, G);
         backend_hold(backend, false);
-        take_over(growth, 0, first, mu, rows);
+        if (mu == 0) /* C has the products with the base until here */
+            take_over(growth, growth->base_loss, growth->base.count, 0, count);
+        take_over(growth, growth->loss, first, mu, rows);
         bool together = backend->distant && gram_block(growth, mu, rows, G);
         if (backend->distant && !together)
             rows_copy(waiting, rows_part(growth->out, mu, rows));
@@ -295,7 +312,7 @@ static void gram_schmidt(struct growth *growth, int count) {
         take_out_base(rows_part(growth->out, 0, first), lossy_rows(growth, first), growth->C,
                       false);
     }
-    take_out_base(growth->base, lossy_rows(growth, 0), growth->C, false);
+    clean_rows(growth);
 }
 
 /* Rows of x less their part in the base, without those known as too short. Returns their number. */
@@ -315,7 +332,7 @@ static int known_rests(struct growth *growth, struct rows x, struct basis_known 
 static int unknown_rests(struct growth *growth, struct rows x) {
     x.array->backend->averages(x, x, growth->overlap2);
     rows_copy(x, growth->rest);
-    take_out_base(growth->base, growth->rest, growth->C, false);
+    take_out_base(growth->base, growth->rest, growth->C, true);
     return x.count;
 }
 
@@ -341,14 +358,15 @@ void basis_forget(struct basis_known *known) {
     free(known->squares);
 }
 
-int basis_residual(struct rows base, struct rows x, struct basis_known known, double threshold,
-                   struct array *out, int *which, int *kept, struct err *err) {
+int basis_residual(struct rows base, double *loss, struct rows x, struct basis_known known,
+                   double threshold, struct array *out, int *which, int *kept, struct err *err) {
     int before = profile_enter("spans", "");
     size_t n = (size_t)x.count, widest = (size_t)(base.count > BLOCK ? base.count : BLOCK);
     size_t together = out->backend->distant ? BASIS_FEW : 0;
     double *memory = NULL;
     int *pick = NULL;
-    struct growth growth = {.base = base, .threshold = threshold, .which = which};
+    struct growth growth = {
+        .base = base, .base_loss = loss, .threshold = threshold, .which = which};
     int code = CODE_OK;
     *kept = 0;
     DO(array_reserve(out, x.count, err));
@@ -375,6 +393,8 @@ int basis_residual(struct rows base, struct rows x, struct basis_known known, do
         gram_schmidt(&growth,
                      known.squares ? known_rests(&growth, x, known) : unknown_rests(&growth, x));
     *kept = growth.kept;
+    for (int k = 0; k < growth.kept && loss; k++)
+        loss[base.count + k] = growth.loss[k];
 done:
     backend_hold(out->backend, false);
     array_free(&growth.room);

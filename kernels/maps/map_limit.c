@@ -29,6 +29,8 @@ static void limit_free(struct map *map) {
     backend_arrive(map->declared.source->backend, NULL, 0);
     basis_forget(&limit->asked[0].known);
     basis_forget(&limit->asked[1].known);
+    free(limit->loss[0]);
+    free(limit->loss[1]);
     free(limit->x_q);
     free(limit->x_e);
     free(limit->y_p);
@@ -254,6 +256,8 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_array(archive, &limit->normals, backend, err));
     TRY(archive_array(archive, &limit->K, backend, err));
     TRY(archive_bytes(archive, limit->largest, sizeof limit->largest, err));
+    TRY(archive_list(archive, &limit->loss[0], limit->Z.sites, sizeof *limit->loss[0], err));
+    TRY(archive_list(archive, &limit->loss[1], limit->e.sites, sizeof *limit->loss[1], err));
     TRY(archive_expect(archive, &limit->Z, limit->Z.sites, limit->Z.group, limit->q.rows, err));
     TRY(archive_expect(archive, &limit->e, limit->e.sites, limit->e.group, limit->p.rows, err));
     TRY(archive_expect(archive, &limit->K, limit->e.sites, limit->e.group,

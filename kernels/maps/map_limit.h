@@ -10,6 +10,7 @@ struct limit_state {
     /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
     const struct map *leader;
     double largest[2]; /* rms of the largest block that p, q have met */
+    double *loss[2];   /* NULL, or [sites] the account of p, q for basis_residual */
     /* These are of the last passes, with the rows of all uses. */
     double *x_q; /* [P][q_count]: <x_mu, q_a> */
     double *x_e; /* [P][e_count]: fr <x_mu, e_b>; rows of p at the last forward */

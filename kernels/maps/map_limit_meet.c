@@ -36,7 +36,10 @@ static int grow_basis(struct map *map, bool forward, struct rows x, struct basis
     double threshold = map->settings.tolerance * (map->settings.against_largest ? *largest : rms);
     if (rms < negligible || rest <= threshold * threshold)
         return CODE_OK;
-    TRY(basis_residual(array_all(basis), x, known, threshold, &side->span.work, NULL, &kept, err));
+    if (!limit->loss[forward])
+        TRY(base_alloc(&limit->loss[forward], basis->sites, sizeof **limit->loss, err));
+    TRY(basis_residual(array_all(basis), limit->loss[forward], x, known, threshold,
+                       &side->span.work, NULL, &kept, err));
     if (!kept)
         return CODE_OK;
     TRY(population_check_rank(side, rank + kept, TEXT_SHOWN_OF(&map->declared), err));
