@@ -13,7 +13,7 @@
 struct score {
     double largest, squares;
     int count, far, shrinks; /* far: narrowest network more than 4 se from the limit */
-    char worst[64];
+    char worst[96];
 };
 
 static void judge(const struct int_list *widths, const struct record *networks,
