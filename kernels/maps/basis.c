@@ -23,7 +23,7 @@
 
 #define BLOCK 16
 #define TOGETHER 128 /* rows whose products with each other are known, at most */
-#define AGAIN 8
+#define AGAIN 4
 #define LIMIT 1e7
 #define UNSURE 1e-12
 /* A row that enters by products is a difference, and what is left of its square decides how far it

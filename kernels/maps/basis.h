@@ -2,7 +2,7 @@
  *
  * Rows enter in their order, without pivoting or eigenvectors, so signs and order do not depend on
  * a library build, and coefficient matrices are lower triangular. Normalising a short rest enlarges
- * the round-off of its projection; rows that have lost a digit by that are projected once more.
+ * the round-off of its projection; rows that have lost much by that are projected once more.
  * Bases stay orthonormal to some 1e-15. */
 #pragma once
 
