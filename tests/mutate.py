@@ -208,6 +208,7 @@ def judge(tree, mutant, text, times, kills, most, near):
     finally:
         for copy in kept:
             os.replace(copy, copy[:-5])
+        os.utime(built)  # now: what was linked with the fault is older, and is made again
         for part in PROGRAMS:
             (tree / part).unlink(missing_ok=True)
 
