@@ -1,10 +1,10 @@
 /* The limit of transformers, and of networks with several outputs, against the trajectories of an
  * independent program (data/ref/transformer, see ABOUT there), as tests/support/stored.h says but
  * for the stored errors, of n = 2 to 8 runs: both limits are sampled in the same way, maps
- * conditioned on their past on S sites, so that variances are as 1/S, and the variance of a stored
- * entry is that of both programs' replicates, each by its degrees of freedom. Half a unit of the
- * last digit, and 0.03 of the tolerance, are added. Where targets are numbers, the variance of f is
- * taken out of the mean loss on both sides.
+ * conditioned on their past on S sites with independent draws, so that variances are as 1/S, and
+ * the variance of a stored entry is that of both programs' replicates, each by its degrees of
+ * freedom. Half a unit of the last digit, and 0.03 of the tolerance, are added. Where targets are
+ * numbers, the variance of f is taken out of the mean loss on both sides.
  *
  * Attention over few units has no weights to be shown, a row of each head instead. `G0` of topk is
  * left out at t = 14 to 16, where tokens of sequence 0 change expert. */
@@ -275,7 +275,10 @@ TEST(exact) {
 TEST(sampled) {
     static const char *const all[] = LIST("topkz", "dense_ce3", "tokz", "soft", "topk", "two",
                                           "heads", "headstok", "dense_mse10", "regime2_mssp_ce3");
-    static const char *const few[] = {"solver.replicates=8", NULL};
+    static const char *const draws[] = {"solver.draws=normal", NULL}, *const few[] = {
+                                                                          "solver.draws=normal",
+                                                                          "solver.replicates=8",
+                                                                          NULL};
     for (size_t k = 0; k < (is_long ? COUNT(all) : 2); k++)
-        one_case(all[k], is_long ? NULL : few);
+        one_case(all[k], is_long ? draws : few);
 }
