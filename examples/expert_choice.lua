@@ -1,4 +1,4 @@
--- As many experts as width, which choose their tokens: each takes the C tokens of an input that it
+-- Half as many experts as neurons, which choose their tokens: each takes the C tokens of an input that it
 -- has the largest logits for. With capacity > 0 tokens choose experts instead, the share rho of
 -- them, and each expert takes the first `capacity` tokens that have chosen it; the rest is dropped.
 local kappa, N_e, C = key("kappa", 0.5), key("expert_width", 2), key("tokens", 2)

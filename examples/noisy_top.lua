@@ -1,4 +1,4 @@
--- Top-K of as many experts as width with noise on the logits, whose scale is learnt:
+-- Top-K of half as many experts as neurons with noise on the logits, whose scale is learnt:
 --     psi = Q x + softplus(S x) zeta,   gates are sigmoid(psi) on the share rho of the largest psi
 -- zeta are normals of every expert, input and step. Test inputs see no noise.
 local kappa, N_e, rho = key("kappa", 0.5), key("expert_width", 2), key("rho", 0.5)
