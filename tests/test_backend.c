@@ -271,17 +271,18 @@ static void top_of(struct sample *x, struct sample *mask) {
     }
 }
 
-/* Random values, some of them NaN of either sign; many ties (also of 0 and -0); negative values;
- * all equal. */
+/* All equal; many ties (also of 0 and -0); negative values; and last, where a search ends by
+ * counting up to the last key, random values, some of them NaN of either sign. */
 static void check_top(struct shape shape, int count) {
     if (count != 3 || (shape.groups > 257 && shape.group > 1))
         return; /* for speed */
     struct sample *x = sample(shape, 4), *mask = sample(shape, 4);
     for (size_t i = 0; i < x->sites; i++) {
-        x->x[i] = i % 7 == 3 ? (i % 2 ? NAN : -NAN) : x->x[i];
+        x->x[i] = -7;
         x->x[x->sites + i] = trunc(2.5 * x->x[x->sites + i]);
         x->x[2 * x->sites + i] = rounded(-1e-3 - fabs(x->x[2 * x->sites + i]));
-        x->x[3 * x->sites + i] = -7;
+        if (i % 7 == 3)
+            x->x[3 * x->sites + i] = i % 2 ? NAN : -NAN;
     }
     put_all(x);
     top_of(x, mask);

@@ -161,6 +161,7 @@ def test_equations_and_pictures_tell_them():
     assert 'label=" W2"' in dmft.draw(SETTINGS, network=network()).source    # no room
     run = dmft.solve(SETTINGS | {"output.kernels_of": "W2"}, network=net, progress=False)
     assert run.limit["K_W2_diag"].attrs["label"] == "blocks.0.w1"
+    assert "y_c - f_c" in run.limit["loss"].attrs["tex"]
     heading = select.heading(run, "Phi", "Phi_diag")
     assert heading.splitlines()[0].endswith(r": feature kernel (layer \$1)")
     assert page_of._about([("", run)])["Phi_diag"] == \

@@ -56,6 +56,12 @@ static void write_kernel_of_nothing(struct program *p) {
     program_read_out(p, x, (struct weight){.name = "w"});
 }
 
+static void write_gradient_of_an_end(struct program *p) {
+    struct value x = rows_of_bottom(p);
+    program_gradient(p, program_fn(p, FN_TANH, 1, x), 1, "G", "", "");
+    program_read_out(p, x, (struct weight){.name = "w"});
+}
+
 /* The first thing that is wrong is told, nothing crashes, and nothing leaks (make SAN=1). */
 TEST(wrong_programs_are_told) {
     static const STRUCT(void (*write)(struct program * p); const char *part) cases[] = {
@@ -65,6 +71,7 @@ TEST(wrong_programs_are_told) {
         {write_tile_that_does_not_fit, "tile from population bottom does not fit pairs"},
         {write_bias_of_rows, "a bias takes numbers"},
         {write_kernel_of_nothing, "kernel Phi is not of rows"},
+        {write_gradient_of_an_end, "a gradient that the output does not have"},
         {write_tied_for_nothing, "does not depend on matrix T"},
     };
     static const char *const none[] = {NULL};
