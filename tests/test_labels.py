@@ -261,3 +261,16 @@ def test_of_many_matrices_without_responses_some_are_told():
     assert result.returncode == 0, result
     assert "a_long_name_of_W16 and 44 others: rows that" in result.stdout, result.stdout
     assert "nothing goes backward\n" in result.stdout
+
+
+def test_long_names_of_rows_stay_whole():
+    net = dmft.Network()
+    stream = net.population("stream")
+    x = net.tanh(net.read_in(stream, "W1"))
+    y = net.tanh(net.map(x, stream, "W2"))
+    names = [f"neurons_of_the_block_{one:02d}" for one in (1, 2)]
+    for name, rows in zip(names, (x, y)):
+        net.name_rows(rows, name)
+    net.read_out(y, "w")
+    run = dmft.solve(SETTINGS | {"output.kernels_of": " ".join(names)}, network=net, progress=False)
+    assert all(len(name) == 23 and f"K_{name}_diag" in run.limit for name in names)

@@ -78,7 +78,6 @@ static int keep_rows(struct program *p, int i, bool gradient, const char *name,
 }
 
 static void add_kernel(struct program *p, int i, bool gradient, const char *name) {
-    char text[NET_NAME];
     const struct node *v = &p->node[i];
     struct kernel kernel = {.label = v->rows_name ? NULL : v->matrix.weight.label,
                             .about = "kernel of rows that the settings name",
@@ -88,7 +87,8 @@ static void add_kernel(struct program *p, int i, bool gradient, const char *name
                             .gradient = gradient,
                             .as_it_is = true,
                             .for_all_inputs = i == p->read_out};
-    snprintf(text, sizeof text, "K_%.20s", name);
+    char text[sizeof kernel.name];
+    snprintf(text, sizeof text, "K_%s", name);
     program_add_kernel(p, kernel, text);
 }
 

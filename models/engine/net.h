@@ -14,10 +14,11 @@
 #include "models/engine/optimizer.h"
 #include "models/language/program.h"
 
+#define NET_NAME 24               /* room for a name that settings can ask for */
 enum { KERNEL_OF_READ_OUT = -2 }; /* in the place of a node: of its columns */
 /* A kernel that a model measures: the site average of products of two of its rows, times scale. */
 struct kernel {
-    char name[24];
+    char name[NET_NAME + 2];              /* or K_ and the name of its rows */
     const char *about, *equation, *label; /* label: NULL, or what its author calls it */
     struct rows rows;
     double scale;        /* with that of the cotangents of its population */
@@ -28,7 +29,6 @@ struct kernel {
 };
 
 /* Rows asked for by name (named.c): a value, or its cotangent; times scale it is the page's. */
-#define NET_NAME 24
 struct named_rows {
     char name[NET_NAME];
     int node;
