@@ -41,6 +41,16 @@ TEST(rests_with_a_zero_read_out_in_mup) {
     }
 }
 
+/* One time tells nothing. */
+TEST(a_start_alone_does_not_rest) {
+    FREED(run_free) struct run run;
+    support_run(&run, "data/regime2.ini",
+                ARGS("network.parameterization=mup", "network.read_out=zero", "training.steps=1",
+                     "solver.sites=64", "solver.expert_sites=64"));
+    ASK(run_ensemble(&run, 0, 2, &run.results.limit, err));
+    assert_false(at_rest_of_limit(&run));
+}
+
 /* lambda of docs/theory/parameterizations.md, (6), in the network of studies/fig1_regime2.ini:
  * Phib(0) of the limit against the product of its two Gaussian averages, by Gauss-Hermite
  * quadrature of 60 x 60 nodes (kernels X X^T/D, then <gelu gelu>, then <sig sig><gelu gelu>):

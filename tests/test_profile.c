@@ -127,6 +127,26 @@ TEST(places_are_nested) {
     check("inner part", "dots", 2, 4 * B * B * S, 4 * B * S);
 }
 
+static int place_now(void) {
+    int place = profile_enter("probe", "");
+    profile_leave(place);
+    return place;
+}
+
+/* What a run of a limit or of networks enters it leaves. */
+TEST(places_are_left) {
+    int before = place_now();
+    for (int N = 0; N <= 16; N += 16) {
+        RUN_AND_RECORD;
+        support_run(&run, "data/regime2.ini",
+                    ARGS("training.steps=3", "solver.sites=64", "solver.expert_sites=64",
+                         "solver.replicates=1", "reference.seeds=1", "solver.threads=1",
+                         "output.tangent=sum", "output.router=yes"));
+        support_ensemble(&run, N, &record);
+        assert_int_equal(place_now(), before);
+    }
+}
+
 static double clock_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
