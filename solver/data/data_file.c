@@ -91,19 +91,24 @@ static int open_file(struct source *source, struct err *err) {
     return CODE_OK;
 }
 
-/* Where HDF5 cannot tell it is asked again: it still cannot in a damaged file. A path through
- * groups is missing where one of them is, of which HDF5 cannot tell either. */
-static bool has_dataset(struct source *source, const char *name) {
-    htri_t said = H5Lexists(source->file, name, H5P_DEFAULT);
-    if (said < 0 && !strchr(name, '/'))
-        source->unknown = H5Lexists(source->file, name, H5P_DEFAULT) < 0 ? CODE_INPUT : CODE_SYSTEM;
-    return said > 0;
+static htri_t look_up(hid_t file, const char *object, const char *attribute) {
+    return *attribute ? H5Aexists_by_name(file, object, attribute, H5P_DEFAULT)
+                      : H5Lexists(file, object, H5P_DEFAULT);
 }
 
-static bool has_attribute(struct source *source, hid_t at, const char *name) {
-    htri_t said = H5Aexists(at, name);
-    if (said < 0)
-        source->unknown = H5Aexists(at, name) < 0 ? CODE_INPUT : CODE_SYSTEM;
+/* Whether an object, or an attribute of it, is there. A file is damaged where HDF5 cannot tell, nor
+ * in a file of its own, of another driver so that they share nothing (in the same it may say no
+ * from then on). A path through groups is missing where one of them is, of which HDF5 cannot tell
+ * either. */
+static bool is_there(struct source *source, const char *object, const char *attribute) {
+    htri_t said = look_up(source->file, object, attribute);
+    if (said < 0 && (*attribute || !strchr(object, '/'))) {
+        hid_t access = hold_id(source, H5Pcreate(H5P_FILE_ACCESS)), file = -1;
+        if (access >= 0 && H5Pset_fapl_stdio(access) >= 0)
+            file = hold_id(source, H5Fopen(source->path, H5F_ACC_RDONLY, access));
+        bool damaged = file < 0 || look_up(file, object, attribute) < 0;
+        source->unknown = damaged ? CODE_INPUT : CODE_SYSTEM;
+    }
     return said > 0;
 }
 
@@ -127,7 +132,7 @@ static int check_layout(struct source *source, hid_t set, const char *name, stru
 static int open_dataset(struct source *source, const char *name, hid_t *set, bool *whole,
                         struct err *err) {
     const char *path = source->path;
-    if (!has_dataset(source, name))
+    if (!is_there(source, name, ""))
         return data_file_refuse(path, err, "has no dataset %s%s", name,
                                 strcmp(name, "X") ? ""
                                                   : " of numbers, and none that is called tokens");
@@ -299,8 +304,8 @@ static int read_set(struct source *source, struct data_file *stored, enum data_f
 /* V: an attribute of tokens or a dataset beside it, one number. */
 static int read_vocabulary(struct source *source, struct data_file *stored, struct err *err) {
     hid_t tokens = source->set[DATA_FILE_INPUT], set = -1, space = -1;
-    bool attribute = has_attribute(source, tokens, "V"), whole, good;
-    if (!attribute && !has_dataset(source, "V"))
+    bool attribute = is_there(source, data_file_name(stored, DATA_FILE_INPUT), "V"), whole, good;
+    if (!attribute && !is_there(source, "V", ""))
         return CODE_OK;
     if (attribute) {
         set = hold_id(source, H5Aopen(tokens, "V", H5P_DEFAULT));
@@ -324,7 +329,7 @@ static int read_vocabulary(struct source *source, struct data_file *stored, stru
 static void read_floor(struct source *source, struct data_file *stored, const char *loss) {
     char name[DATA_FILE_NAME];
     snprintf(name, sizeof name, "floor_%s", loss);
-    hid_t floor = has_attribute(source, source->file, name)
+    hid_t floor = is_there(source, "/", name)
                       ? hold_id(source, H5Aopen(source->file, name, H5P_DEFAULT))
                       : -1;
     hid_t space = floor < 0 ? -1 : hold_id(source, H5Aget_space(floor));
@@ -335,17 +340,17 @@ static void read_floor(struct source *source, struct data_file *stored, const ch
 
 /* Which of the two kinds of inputs there is; what would be passed over is refused. */
 static int choose_inputs(struct source *source, struct data_file *stored, struct err *err) {
-    stored->tokens = has_dataset(source, "tokens");
+    stored->tokens = is_there(source, "tokens", "");
     const struct data_file other = {.tokens = !stored->tokens};
     const char *input = data_file_name(stored, DATA_FILE_INPUT);
     for (enum data_file_role role = DATA_FILE_INPUT; role <= DATA_FILE_TEST_INPUT;
          role += DATA_FILE_TEST_INPUT)
-        if (has_dataset(source, data_file_name(&other, role)) && (stored->tokens || role))
+        if (is_there(source, data_file_name(&other, role), "") && (stored->tokens || role))
             return data_file_refuse(source->path, err,
                                     "has %s beside %s; inputs are one or the other",
                                     data_file_name(&other, role), input);
-    if (has_dataset(source, "y_test") &&
-        !has_dataset(source, data_file_name(stored, DATA_FILE_TEST_INPUT)))
+    if (is_there(source, "y_test", "") &&
+        !is_there(source, data_file_name(stored, DATA_FILE_TEST_INPUT), ""))
         return data_file_refuse(source->path, err, "has y_test and no %s",
                                 data_file_name(stored, DATA_FILE_TEST_INPUT));
     return CODE_OK;
@@ -354,11 +359,11 @@ static int choose_inputs(struct source *source, struct data_file *stored, struct
 /* Arrays of test inputs and weights are read where they are, or are asked for. */
 static bool is_read(struct source *source, const struct data_file *stored,
                     enum data_file_role role) {
-    bool tests = has_dataset(source, data_file_name(stored, DATA_FILE_TEST_INPUT));
+    bool tests = is_there(source, data_file_name(stored, DATA_FILE_TEST_INPUT), "");
     if (role >= DATA_FILE_WEIGHT && !stored->weight[0][0])
         return false;
     if (role == DATA_FILE_TEST_WEIGHT)
-        return tests && has_dataset(source, stored->weight[1]);
+        return tests && is_there(source, stored->weight[1], "");
     return tests || (role != DATA_FILE_TEST_INPUT && role != DATA_FILE_TEST_TARGET);
 }
 
@@ -398,9 +403,11 @@ static int read_source(struct source *source, struct data_file *stored, const ch
 }
 
 /* Some damage ends a process within libhdf5 (a chunk of no length divides by 0 where the dataset is
- * opened), so a child reads the file first, and says nothing but that it has lived. */
+ * opened), so a child reads the file first, and says nothing but that it has lived; what a library
+ * or a test does at such a signal, the child does not. */
 static int try_in_child(const struct data_file *asked, const char *path, const char *loss,
                         size_t most, struct err *err) {
+    static const int ends[] = {SIGINT, SIGTERM, SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGABRT};
     int status = 0;
     pid_t ended, child = fork();
     if (child < 0)
@@ -410,8 +417,8 @@ static int try_in_child(const struct data_file *asked, const char *path, const c
         struct source source = {.path = path};
         struct data_file stored = *asked;
         setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-        signal(SIGINT, SIG_DFL);
-        signal(SIGTERM, SIG_DFL);
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+            signal(ends[k], SIG_DFL);
         read_source(&source, &stored, loss, most, err);
         _exit(0);
     }
