@@ -169,8 +169,7 @@ const char *script_name(lua_State *L, int arg, const char *what) {
         refuse_type(L, arg, "a name");
     size_t length;
     const char *name = lua_tolstring(L, arg, &length);
-    bool good = length && length < sizeof((struct kernel *)0)->name && strlen(name) == length &&
-                strspn(name, letters) > 0;
+    bool good = length && length < NET_NAME && strlen(name) == length && strspn(name, letters) > 0;
     for (size_t k = 0; k < length && good; k++)
         good = strchr(letters, name[k]) || strchr("0123456789_", name[k]);
     if (!good)
